@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What user space gives to the kernel side: constants set before load (struct rprof_config, in
+ * read-only data) and the values of the maps that the loader fills. The includer brings the types.
+ */
+#ifndef RPROF_CONFIG_H
+#define RPROF_CONFIG_H
+
+#define RPROF_MAX_PROCS 8192		/* followed processes, or those seen under -a */
+#define RPROF_MAX_MAPPINGS 8192		/* of one process; 13 steps of binary search */
+#define RPROF_CHUNK 16			/* frames of one global call: verified once, alone */
+#define RPROF_LEVELS 2			/* entry programs that may interrupt one another on a CPU */
+
+enum rprof_filter {
+	RPROF_FILTER_ALL = 0,		/* every task but idle */
+	RPROF_FILTER_TGID = 1,		/* processes in rprof_procs with RPROF_PROC_FOLLOW */
+	RPROF_FILTER_TID = 2,		/* threads in rprof_tids */
+};
+
+/* Bits of rprof_config.flags. */
+#define RPROF_CONFIG_NO_KERNEL 1u	/* -U */
+#define RPROF_CONFIG_NO_USER 2u		/* -K */
+
+/* Read-only data of the BPF object. Offsets are bytes into kernel structs, from the kernel's BTF. */
+struct rprof_config {
+	__u64 hash_seed;		/* random per run: */
+	__u64 hash_key;			/* an odd multiplier */
+	__u32 filter;			/* enum rprof_filter */
+	__u32 flags;
+	__u32 task_stack;		/* offset of task_struct.stack; 0: unknown */
+	__u32 task_mm;			/* offset of task_struct.mm; 0: unknown */
+	__u32 thread_size;		/* bytes of a kernel stack */
+	__u32 ring_quarter;		/* bytes waiting in the ring that wake user space early */
+};
+
+/* Bits of rprof_proc.flags. */
+#define RPROF_PROC_FOLLOW 1u		/* matches RPROF_FILTER_TGID */
+#define RPROF_PROC_WAIT_EXEC 2u		/* our own child before exec: not matched until it execs */
+
+/*
+ * Value of rprof_procs, keyed by tgid. User space inserts and deletes it; only the kernel side
+ * changes it, so that no update can undo an exec.
+ */
+struct rprof_proc {
+	__u32 execs;			/* exec calls seen since insertion */
+	__u32 flags;			/* RPROF_PROC_* */
+	__u32 table;			/* index in rprof_tables */
+	__u32 reserved;
+};
+
+/*
+ * Element of rprof_tables: the mappings of one process, a run of rprof_mappings. Written by user
+ * space through a shared mapping; counts only while .execs equals the process's, and .space is
+ * written last and zeroed first, so that a half-written table is never used.
+ */
+struct rprof_table {
+	__u32 space;			/* number of the address space described; 0: none */
+	__u32 execs;
+	__u32 first;			/* index of the first mapping in rprof_mappings */
+	__u32 count;			/* sorted by address, not overlapping */
+};
+
+/* Bits of rprof_mapping.flags. */
+#define RPROF_MAPPING_EXEC 1u		/* executable */
+#define RPROF_MAPPING_STACK 2u		/* private, writable: a stack may lie in it */
+#define RPROF_MAPPING_GROWSDOWN 4u	/* [stack]: its start may have moved down since */
+
+/* Element of rprof_mappings: [start, end) of an address space. */
+struct rprof_mapping {
+	__u64 start;
+	__u64 end;
+	__u64 bias;			/* start - address of start in the file's own address space */
+	__u32 module;			/* index of the mapped file, user space's; 0: none */
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct rprof_config) == 40, "config layout");
+_Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
+_Static_assert(sizeof(struct rprof_table) == 16, "table layout");
+_Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");
+
+#endif
