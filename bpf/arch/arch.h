@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one place under bpf/ that asks which architecture this is. A new one is one header here, one
+ * vmlinux.h, one constants block in user/arch.h and one test image. Its header provides:
+ *
+ * ARCH_PT_REGS_WORDS          u64 words of a struct pt_regs that arch_regs_from_task() reads
+ * ARCH_TOP_WORDS              u64 words below a kernel stack's top that arch_regs_from_top() reads
+ * ARCH_CODE_BYTES             bytes at pc that arch_repair() looks at; 0: it needs none
+ * ARCH_SP_WORDS               can a word at [sp] be the return address of an interrupted frame?
+ * arch_ctx_user(ctx)          did the sample interrupt user mode? Asked of the registers, never of
+ *                             an address: on s390x the address spaces overlap
+ * arch_ctx_frame(ctx, f)      the frame of the sample's registers; enum rprof_stop
+ * arch_regs_from_top(w, f)    the frame of the user registers saved at the top of a kernel stack;
+ *                             enum rprof_stop, NO_REGS unless the words say "user mode"
+ * arch_regs_from_task(r, f)   the same from a struct pt_regs that the kernel itself pointed out
+ * arch_repair(code)           enum rprof_how of the word that the interrupted instruction proves to
+ *                             be the return address, RPROF_HOW_CHAIN if the chain is right,
+ *                             RPROF_HOW_PC if nothing is proven
+ * arch_chain_begin(s, slot)   prepare s->frame for the first step: 0; else 1, and s->stop says why
+ * arch_frame_next(s, slot)    replace s->frame by its caller's: 0; else 1, and s->stop says why not
+ */
+#ifndef RPROF_ARCH_H
+#define RPROF_ARCH_H
+
+#if defined(__TARGET_ARCH_x86)
+#include "x86.h"
+#elif defined(__TARGET_ARCH_s390)
+#include "s390.h"
+#else
+#error "rprof-bpf: unknown architecture: write bpf/arch/ARCH.h"
+#endif
+
+#endif

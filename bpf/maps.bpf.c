@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Definitions of the maps; what each is for stands in maps.bpf.h and scratch.bpf.h. */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.bpf.h"
+#include "scratch.bpf.h"
+
+struct rprof_ring_map rprof_ring SEC(".maps");
+struct rprof_seen_map rprof_seen SEC(".maps");
+struct rprof_procs_map rprof_procs SEC(".maps");
+struct rprof_tids_map rprof_tids SEC(".maps");
+struct rprof_tables_map rprof_tables SEC(".maps");
+struct rprof_mappings_map rprof_mappings SEC(".maps");
+struct rprof_counters_map rprof_counters SEC(".maps");
+struct rprof_scratch_map rprof_scratch SEC(".maps");
+
+const volatile struct rprof_config rprof_config = {};
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

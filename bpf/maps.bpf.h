@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The maps, declared. Defined once, in maps.bpf.c; libbpf's linker compares the two.
+ * Sizes of the rings and tables are defaults: session.c sets them before load.
+ */
+#ifndef RPROF_MAPS_BPF_H
+#define RPROF_MAPS_BPF_H
+
+#include "rprof/stop.h"
+#include "rprof/record.h"
+#include "rprof/config.h"
+
+/* Records to user space. Written by every program, never waited for. */
+struct rprof_ring_map {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+};
+
+/*
+ * Stack ids the ring has accepted -> time of that. LRU: a forgotten stack is only sent again.
+ * 65,536 stacks of the LRU's per-CPU free lists are enough for 30,000 live ones.
+ */
+struct rprof_seen_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 131072);
+	__type(key, u64);
+	__type(value, u64);
+};
+
+/* tgid -> followed process. Preallocated: perf_event programs of 5.10 take no other hash. */
+struct rprof_procs_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RPROF_MAX_PROCS);
+	__type(key, u32);
+	__type(value, struct rprof_proc);
+};
+
+/* tid -> 1: the threads of --tid. */
+struct rprof_tids_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+};
+
+/* rprof_proc.table -> where its mappings are. Written by user space without system calls: a bpf()
+ * map update would hold this CPU's programs off (bpf-limits.md 8).
+ */
+struct rprof_tables_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RPROF_MAX_PROCS);
+	__type(key, u32);
+	__type(value, struct rprof_table);
+};
+
+/* Mappings of all processes, in runs; same writer. 2 MiB by default. */
+struct rprof_mappings_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 65536);
+	__type(key, u32);
+	__type(value, struct rprof_mapping);
+};
+
+/* What each CPU counts. One element; level is the nesting of programs on this CPU now. */
+struct rprof_cpu {
+	u64 counters[RPROF_COUNT_MAX];
+	u64 level;
+};
+
+struct rprof_counters_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rprof_cpu);
+};
+
+extern struct rprof_ring_map rprof_ring SEC(".maps");
+extern struct rprof_seen_map rprof_seen SEC(".maps");
+extern struct rprof_procs_map rprof_procs SEC(".maps");
+extern struct rprof_tids_map rprof_tids SEC(".maps");
+extern struct rprof_tables_map rprof_tables SEC(".maps");
+extern struct rprof_mappings_map rprof_mappings SEC(".maps");
+extern struct rprof_counters_map rprof_counters SEC(".maps");
+
+static __always_inline struct rprof_cpu *this_cpu(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&rprof_counters, &zero);
+}
+
+#endif

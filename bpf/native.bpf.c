@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * From a frame to its caller, until the chain ends or cannot be trusted. Knows no register names:
+ * those are arch/ only. What a chain alone cannot prove is for analysis to mark (user/marks.c).
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.bpf.h"
+#include "scratch.bpf.h"
+#include "native.bpf.h"
+#include "arch/arch.h"
+
+#define SEARCH_STEPS 14	/* 2^13 = RPROF_MAX_MAPPINGS mappings, and one to end on */
+
+_Static_assert(RPROF_MAX_MAPPINGS <= 1 << (SEARCH_STEPS - 1), "search reaches every mapping");
+
+__noinline int find_mapping(u32 slot)
+{
+	struct scratch *s = scratch_at(slot);
+	u32 lo, hi;
+
+	if (!s)
+		return 0;
+	lo = s->table_first;
+	hi = lo + s->table_count;
+	s->searches++;
+	for (int i = 0; i < SEARCH_STEPS; i++) {
+		u32 mid = lo + (hi - lo) / 2;
+		struct rprof_mapping *m;
+
+		if (lo >= hi)
+			break;
+		m = bpf_map_lookup_elem(&rprof_mappings, &mid);
+		if (!m)
+			break;
+		if (s->want < m->start) {
+			hi = mid;
+			/* The main stack grows into the gap below it; nothing else is mapped there. */
+			if ((m->flags & RPROF_MAPPING_GROWSDOWN) && lo == mid) {
+				s->found = *m;
+				return 1;
+			}
+		} else if (s->want >= m->end) {
+			lo = mid + 1;
+		} else {
+			s->found = *m;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static __always_inline bool inside(const struct rprof_mapping *m, u64 addr)
+{
+	return addr >= m->start && addr < m->end;
+}
+
+/* Is @addr in executable memory? Without a table nobody knows: analysis asks again (UNCHECKED). */
+__noinline int executable(u32 slot, u64 addr)
+{
+	struct scratch *s = scratch_at(slot);
+
+	if (!s)
+		return 0;
+	if (!s->table_count || inside(&s->exec_map, addr) || inside(&s->exec_map2, addr))
+		return 1;
+	s->want = addr;
+	if (!find_mapping(slot) || !(s->found.flags & RPROF_MAPPING_EXEC))
+		return 0;
+	s->exec_map2 = s->exec_map;
+	s->exec_map = s->found;
+	return 1;
+}
+
+static __always_inline int push_frame(struct scratch *s, u64 pc, u64 how)
+{
+	u64 at = s->n_words;
+
+	asm volatile("" : "+r"(at));
+	if (at > RECORD_WORDS - 2)
+		return walk_stop(s, RPROF_STOP_DEPTH);
+	if (s->stack.n_native >= RPROF_MAX_NATIVE)
+		return walk_stop(s, RPROF_STOP_DEPTH);
+	s->words[at] = pc;
+	s->words[at + 1] = how | s->chain_flags;
+	s->n_words = at + 2;
+	s->stack.n_native++;
+	return 0;
+}
+
+/* Where does the stack end? Frames beyond that are not its. */
+static __always_inline void bound_stack(struct scratch *s, u32 slot)
+{
+	s->stack_end = ~0ULL;
+	s->chain_flags = 0;
+	if (!s->table_count) {
+		s->chain_flags = RPROF_NATIVE_UNCHECKED;
+		return;
+	}
+	if (!inside(&s->stack_map, s->frame.sp)) {
+		s->want = s->frame.sp;
+		if (!find_mapping(slot) || !(s->found.flags & RPROF_MAPPING_STACK)) {
+			s->chain_flags = RPROF_NATIVE_UNBOUND;
+			return;
+		}
+		s->stack_map = s->found;
+	}
+	s->stack_end = s->stack_map.end;
+}
+
+/* The word at [sp + @skip] as the caller of the interrupted frame, if it can be a return address. */
+static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u64 how)
+{
+	int at = window_at(slot, s->frame.sp + skip, 8);
+	u64 pc;
+
+	if (at < 0)
+		return 0;
+	at &= WINDOW - 1;
+	pc = *(u64 *)(s->window + at);
+	/* A mere candidate that nobody can check is noise. */
+	if (!s->table_count && how >= RPROF_HOW_WORD_SP)
+		return 0;
+	if (!executable(slot, pc))
+		return 0;
+	return push_frame(s, pc, how);
+}
+
+/* An interrupted frame that is not up: what may be its caller, and how well that is proven. */
+static __always_inline int push_missing_caller(struct scratch *s, u32 slot)
+{
+	int how = RPROF_HOW_PC;
+
+	if (ARCH_CODE_BYTES &&
+	    !bpf_probe_read_user(s->code, ARCH_CODE_BYTES, (void *)s->frame.ip))
+		how = arch_repair(s->code);
+	if (how == RPROF_HOW_CHAIN)
+		return 0;
+	if (how == RPROF_HOW_SP)
+		return push_word(s, slot, 0, RPROF_HOW_SP);
+	if (how == RPROF_HOW_SP8)
+		return push_word(s, slot, 8, RPROF_HOW_SP8);
+	if (push_word(s, slot, 0, RPROF_HOW_WORD_SP))
+		return 1;
+	return push_word(s, slot, 8, RPROF_HOW_WORD_SP8);
+}
+
+__noinline int native_begin(u32 slot)
+{
+	struct scratch *s = scratch_at(slot);
+
+	if (!s)
+		return 1;
+	s->window_start = 0;
+	s->window_len = 0;
+	bound_stack(s, slot);
+	if (push_frame(s, s->frame.ip, RPROF_HOW_PC))
+		return 1;
+	/* Stack pointers of user code are 8-aligned on both architectures; if not, trust no word. */
+	if (ARCH_SP_WORDS && !(s->frame.sp & 7) && push_missing_caller(s, slot))
+		return 1;
+	return arch_chain_begin(s, slot);
+}
+
+__noinline int native_chunk(u32 slot)
+{
+	struct scratch *s = scratch_at(slot);
+
+	if (!s)
+		return 1;
+	for (int i = 0; i < RPROF_CHUNK; i++) {
+		if (arch_frame_next(s, slot))
+			return 1;
+		/* The frame's ip is recorded before its link is tested: the outermost has link 0. */
+		if (!executable(slot, s->frame.ip))
+			return walk_stop(s, RPROF_STOP_NOT_EXEC);
+		if (push_frame(s, s->frame.ip, RPROF_HOW_CHAIN))
+			return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The native walker. Global functions: each is verified once, alone, and its callers see an unknown
+ * int. Arguments are scalars (5.10 has no others); all state is in the scratch slot.
+ */
+#ifndef RPROF_NATIVE_BPF_H
+#define RPROF_NATIVE_BPF_H
+
+/* Is scratch.want inside a mapping of this process? 1: scratch.found holds it. */
+int find_mapping(u32 slot);
+
+/* Is @addr in executable memory of this process? Yes if nobody knows: it has no mapping table. */
+int executable(u32 slot, u64 addr);
+
+/* Push the interrupted frame and what may be its missing caller. 1: the walk is over. */
+int native_begin(u32 slot);
+
+/* Push up to RPROF_CHUNK callers. 1: the walk is over, scratch.stop says why. */
+int native_chunk(u32 slot);
+
+#endif

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Entry programs: count the tick, filter, take a scratch slot, find the registers, walk, send.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.bpf.h"
+#include "scratch.bpf.h"
+#include "native.bpf.h"
+#include "emit.bpf.h"
+#include "arch/arch.h"
+
+#define NATIVE_CALLS ((RPROF_MAX_NATIVE + RPROF_CHUNK - 1) / RPROF_CHUNK)
+#define TIMED_MASK 15	/* one run of 16 is timed: a reading of the clock is 3 % of a sample */
+
+extern const volatile struct rprof_config rprof_config;
+
+static __always_inline bool followed(const struct rprof_proc *proc, u32 tid)
+{
+	if (!tid) /* idle */
+		return false;
+	if (proc && (proc->flags & RPROF_PROC_WAIT_EXEC))
+		return false;
+	if (rprof_config.filter == RPROF_FILTER_TGID)
+		return proc && (proc->flags & RPROF_PROC_FOLLOW);
+	if (rprof_config.filter == RPROF_FILTER_TID)
+		return bpf_map_lookup_elem(&rprof_tids, &tid) != NULL;
+	return true;
+}
+
+/* Which mappings count for this sample: those of this process's current image, or none. */
+static __always_inline void take_table(struct scratch *s, const struct rprof_proc *proc)
+{
+	const struct rprof_table *t;
+	u32 space, index;
+
+	s->stack.space = 0;
+	s->table_count = 0;
+	if (!proc)
+		return;
+	index = proc->table;
+	t = bpf_map_lookup_elem(&rprof_tables, &index);
+	if (!t)
+		return;
+	space = *(const volatile u32 *)&t->space;
+	s->table_first = *(const volatile u32 *)&t->first;
+	s->table_count = *(const volatile u32 *)&t->count;
+	/* Read again: user space zeroes it before it changes the rest, and writes it last. */
+	if (!space || t->execs != proc->execs || space != *(const volatile u32 *)&t->space) {
+		s->table_count = 0;
+		return;
+	}
+	s->stack.space = space;
+	/* What is remembered from the last sample on this CPU holds for the same table alone. */
+	u64 key = (u64)s->stack.tgid << 32 | s->table_first;
+
+	if (s->table_key != key || s->table_space != space) {
+		s->table_key = key;
+		s->table_space = space;
+		s->exec_map.end = 0;
+		s->exec_map2.end = 0;
+		s->stack_map.end = 0;
+		s->absent_page = 0;
+	}
+}
+
+/* The interrupted kernel stack. 0 frames and a stop when it was user code, or not wanted. */
+static __always_inline void walk_kernel(struct bpf_perf_event_data *ctx, struct scratch *s, bool user)
+{
+	long len;
+
+	s->stack.stop_kernel = RPROF_STOP_NONE;
+	if (user || (rprof_config.flags & RPROF_CONFIG_NO_KERNEL))
+		return;
+	len = bpf_get_stack(ctx, s->words, RPROF_MAX_KERNEL * sizeof(u64), 0);
+	if (len < 0 || len > (long)(RPROF_MAX_KERNEL * sizeof(u64))) {
+		s->stack.stop_kernel = RPROF_STOP_KSTACK;
+		return;
+	}
+	s->n_words = len / sizeof(u64);
+	s->stack.n_kernel = s->n_words;
+	s->stack.stop_kernel = s->n_words == RPROF_MAX_KERNEL ? RPROF_STOP_DEPTH : RPROF_STOP_END;
+}
+
+/* User registers of a task that was interrupted in the kernel; enum rprof_stop. */
+static __always_inline int saved_frame(struct scratch *s, bool task_regs)
+{
+	u64 *regs = (u64 *)s->window;
+	u64 task = bpf_get_current_task(), mm = 0, top = 0;
+
+	if (rprof_config.task_mm) {
+		if (bpf_probe_read_kernel(&mm, sizeof(mm), (void *)(task + rprof_config.task_mm)))
+			return RPROF_STOP_NO_REGS;
+		if (!mm)
+			return RPROF_STOP_NO_MM;
+	}
+	if (task_regs) {
+		void *from = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+		if (bpf_probe_read_kernel(regs, ARCH_PT_REGS_WORDS * 8, from))
+			return RPROF_STOP_NO_REGS;
+		return arch_regs_from_task(regs, &s->frame);
+	}
+	if (!rprof_config.task_stack ||
+	    bpf_probe_read_kernel(&top, sizeof(top), (void *)(task + rprof_config.task_stack)))
+		return RPROF_STOP_NO_REGS;
+	top += rprof_config.thread_size;
+	if (bpf_probe_read_kernel(regs, ARCH_TOP_WORDS * 8, (void *)(top - ARCH_TOP_WORDS * 8)))
+		return RPROF_STOP_NO_REGS;
+	return arch_regs_from_top(regs, &s->frame);
+}
+
+static __always_inline void walk_native(struct bpf_perf_event_data *ctx, struct scratch *s,
+					u32 slot, bool user, bool task_regs)
+{
+	s->stop = RPROF_STOP_NONE;
+	if (rprof_config.flags & RPROF_CONFIG_NO_USER)
+		return;
+	s->stop = user ? arch_ctx_frame(ctx, &s->frame) : saved_frame(s, task_regs);
+	if (s->stop != RPROF_STOP_END)
+		return;
+	if (native_begin(slot))
+		return;
+	/* The last chunk that may run ends with DEPTH, or the walk ended before it. */
+	for (int i = 0; i < NATIVE_CALLS; i++)
+		if (native_chunk(slot))
+			return;
+}
+
+/* Count what the walks of this sample met; END and NONE are no failures. */
+static __always_inline void count_stop(struct rprof_cpu *cpu, u64 stop)
+{
+	if (stop <= RPROF_STOP_NONE)
+		return;
+	/* Keeps the two tests apart: clang makes one of a copy, and 5.10 loses the bound. */
+	asm volatile("" : "+r"(stop));
+	if (stop >= RPROF_STOP_MAX)
+		return;
+	cpu->counters[stop]++;
+}
+
+static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct scratch *s,
+					struct rprof_cpu *cpu, u32 slot,
+					const struct rprof_proc *proc, bool task_regs)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	bool user = arch_ctx_user(ctx);
+
+	s->time_ns = bpf_ktime_get_ns();
+	s->tid = pid_tgid;
+	s->stack.tgid = pid_tgid >> 32;
+	s->stack.n_kernel = 0;
+	s->stack.n_native = 0;
+	s->stack.n_python = 0;
+	s->stack.stop_python = RPROF_STOP_NONE;
+	s->n_words = 0;
+	s->reads = 0;
+	s->read_faults = 0;
+	s->searches = 0;
+	bpf_get_current_comm(s->stack.comm, sizeof(s->stack.comm));
+	take_table(s, proc);
+	walk_kernel(ctx, s, user);
+	walk_native(ctx, s, slot, user, task_regs);
+	s->stack.stop_native = s->stop;
+	count_stop(cpu, s->stack.stop_kernel);
+	count_stop(cpu, s->stop);
+	cpu->counters[RPROF_COUNT_READS] += s->reads;
+	cpu->counters[RPROF_COUNT_READ_FAULTS] += s->read_faults;
+	cpu->counters[RPROF_COUNT_SEARCHES] += s->searches;
+	emit_sample(slot);
+}
+
+static __always_inline int on_tick(struct bpf_perf_event_data *ctx, bool task_regs)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct rprof_cpu *cpu = this_cpu();
+	const struct rprof_proc *proc;
+	struct scratch *s;
+	u32 tgid = pid_tgid >> 32, slot;
+
+	if (!cpu)
+		return 0;
+	cpu->counters[RPROF_COUNT_TICKS]++;
+	proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
+	if (!followed(proc, pid_tgid)) {
+		cpu->counters[RPROF_COUNT_OTHER]++;
+		return 0;
+	}
+	cpu->counters[RPROF_COUNT_MATCHED]++;
+	/* A program that interrupts another one on this CPU takes the next slot, and ends first. */
+	slot = cpu->level;
+	s = slot < RPROF_LEVELS ? scratch_at(slot) : NULL;
+	if (!s) {
+		cpu->counters[RPROF_STOP_LOST_SCRATCH]++;
+		return 0;
+	}
+	cpu->level++;
+	take_sample(ctx, s, cpu, slot, proc, task_regs);
+	cpu->level--;
+	if (!(cpu->counters[RPROF_COUNT_MATCHED] & TIMED_MASK)) {
+		cpu->counters[RPROF_COUNT_TIMED]++;
+		cpu->counters[RPROF_COUNT_TIMED_NS] += bpf_ktime_get_ns() - s->time_ns;
+	}
+	return 0;
+}
+
+SEC("perf_event")
+int rprof_clock(struct bpf_perf_event_data *ctx)
+{
+	return on_tick(ctx, false);
+}
+
+/*
+ * The same where the kernel points out the user registers itself: bpf_task_pt_regs(), 5.15, needs
+ * BTF. Loaded instead of rprof_clock if it loads; "?": off unless session.c asks.
+ */
+SEC("?perf_event")
+int rprof_clock_btf(struct bpf_perf_event_data *ctx)
+{
+	return on_tick(ctx, true);
+}
+
+/*
+ * A followed process has a new image: its mapping table no longer counts, and user space is told
+ * in ring order, before any sample of the new image. A raw tracepoint needs neither tracefs nor BTF.
+ */
+SEC("raw_tp/sched_process_exec")
+int rprof_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct rprof_proc *proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
+	struct rprof_space space = {};
+
+	if (!proc)
+		return 0;
+	/* The other threads of this process are gone by now (de_thread in fs/exec.c). */
+	proc->execs++;
+	proc->flags &= ~RPROF_PROC_WAIT_EXEC;
+	space.h.type = RPROF_RECORD_SPACE;
+	space.h.len = sizeof(space);
+	space.time_ns = bpf_ktime_get_ns();
+	space.tgid = tgid;
+	space.space = proc->execs;
+	space.why = RPROF_SPACE_EXEC;
+	if (bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), BPF_RB_FORCE_WAKEUP)) {
+		struct rprof_cpu *cpu = this_cpu();
+
+		if (cpu)
+			cpu->counters[RPROF_STOP_LOST_SPACE]++;
+	}
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state of one sample on its way through the programs. It lives in a per-CPU map, one slot per
+ * nesting level, because the BPF stack has 512 bytes and because global functions, which are what
+ * verifies on every kernel, take scalars only: each finds its slot by number. Never cleared: counts
+ * bound what is valid, so no work per sample is proportional to a capacity.
+ */
+#ifndef RPROF_SCRATCH_BPF_H
+#define RPROF_SCRATCH_BPF_H
+
+#include "rprof/stop.h"
+#include "rprof/record.h"
+#include "rprof/config.h"
+
+#define WINDOW 4096u		/* bytes of a window; one read of it costs 73 ns, one of 16 B 35 ns */
+#define WINDOW_SLACK 128u	/* a masked offset plus what is read there stays inside */
+
+/* What a walker needs to find the caller. Which of it an architecture uses is its own business. */
+struct unwind_frame {
+	u64 ip;
+	u64 sp;
+	u64 fp;
+	u64 ra;			/* return address register of an interrupted frame (s390x r14) */
+};
+
+#define RECORD_WORDS (RPROF_MAX_KERNEL + 2 * RPROF_MAX_NATIVE)
+
+struct scratch {
+	struct rprof_stack stack;	/* the STACK record; the words follow it */
+	u64 words[RECORD_WORDS];
+	u64 n_words;			/* valid in words[] */
+
+	u64 time_ns;			/* of the sample */
+	u32 tid;
+	u32 reserved;
+
+	struct unwind_frame frame;
+	u64 stack_end;			/* end of the mapping sp lies in; ~0: not known */
+	u64 chain_flags;		/* RPROF_NATIVE_* of every frame of this walk */
+	u32 stop;			/* enum rprof_stop of the native walk */
+
+	u32 hash_at;			/* next word of the record to hash */
+	u64 hash;
+
+	/* The mapping table of this process, and the mappings last found in it. */
+	u32 table_first;
+	u32 table_count;		/* 0: none */
+	u64 table_key;			/* of which table exec_map and stack_map were remembered: */
+	u32 table_space;
+	u32 reserved2;
+	u64 want;			/* address find_mapping() looks for */
+	struct rprof_mapping found;	/* its answer */
+	struct rprof_mapping exec_map;	/* a program and its libc, for most stacks */
+	struct rprof_mapping exec_map2;
+	struct rprof_mapping stack_map;
+
+	u64 window_start;		/* user address of window[0] */
+	u64 window_len;			/* valid bytes */
+	u64 absent_page;		/* that a window could not reach into; of table_key */
+	u8 code[16];			/* at the interrupted pc */
+	u64 reads;
+	u64 read_faults;
+	u64 searches;
+	u8 window[WINDOW + WINDOW_SLACK];
+};
+
+_Static_assert(sizeof(struct scratch) <= 32768, "per-CPU array values end at 32 KiB on all kernels");
+
+struct rprof_scratch_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RPROF_LEVELS);
+	__type(key, u32);
+	__type(value, struct scratch);
+};
+
+extern struct rprof_scratch_map rprof_scratch SEC(".maps");
+
+static __always_inline struct scratch *scratch_at(u32 slot)
+{
+	/* Hides the value from clang, which otherwise drops an argument that is always 0 at the
+	 * call; the verifier then refuses the call (bpf-limits.md 1.1).
+	 */
+	asm volatile("" : "+r"(slot));
+	return bpf_map_lookup_elem(&rprof_scratch, &slot);
+}
+
+#endif
