@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rprof-bpf. The two commands: sudo make demo, sudo make test. `make help` lists the rest.
+
+ARCH ?= $(patsubst x86_64,x86,$(patsubst s390x,s390,$(shell uname -m)))
+HOST_ARCH := $(patsubst x86_64,x86,$(patsubst s390x,s390,$(shell uname -m)))
+ifeq ($(wildcard bpf/arch/$(ARCH).h),)
+$(error rprof-bpf: architecture $(ARCH) is not supported: there is no bpf/arch/$(ARCH).h)
+endif
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+DURATION ?= 5
+V ?= 0
+B := build/$(ARCH)
+
+CC ?= gcc
+CLANG ?= clang
+BPFTOOL ?= bpftool
+PKG_CONFIG ?= pkg-config
+CFLAGS ?= -O2 -g
+WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wno-unused-parameter
+INCLUDES := -Iinclude -Iuser
+
+ifeq ($(ARCH),s390)
+BPF_TARGET := bpfeb
+else
+BPF_TARGET := bpfel
+endif
+
+# Another architecture than this machine's: Debian's cross compiler and an unpacked sysroot, whose
+# own bpftool makes the skeleton under user-mode qemu, since bookworm's refuses foreign byte orders.
+ifneq ($(ARCH),$(HOST_ARCH))
+SYSROOT := $(shell scripts/s390x-sysroot.sh)
+CC := s390x-linux-gnu-gcc --sysroot=$(SYSROOT)
+TARGET_BPFTOOL := qemu-s390x-static -L $(SYSROOT) $(SYSROOT)/usr/sbin/bpftool
+LIB_CFLAGS :=
+LIBS := -lbpf -lelf -ldw -lpopt
+else
+TARGET_BPFTOOL := $(BPFTOOL)
+LIB_CFLAGS = $(shell $(PKG_CONFIG) --cflags libbpf libelf libdw popt)
+LIBS = $(shell $(PKG_CONFIG) --libs libbpf libelf libdw popt)
+endif
+
+BPF_CFLAGS := -target $(BPF_TARGET) -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
+	-D__TARGET_ARCH_$(ARCH) -DBPF_NO_PRESERVE_ACCESS_INDEX -Iinclude -Ibpf -Ivmlinux/$(ARCH)
+USER_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' $(WARNINGS) $(INCLUDES) \
+	-I$(B) $(LIB_CFLAGS)
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+
+# maps.bpf.c first: the linker of libbpf 1.1 wants a definition before its uses.
+BPF_SOURCES := bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c))
+BPF_OBJECTS := $(BPF_SOURCES:bpf/%.bpf.c=$(B)/bpf/%.o)
+USER_SOURCES := $(wildcard user/*.c)
+USER_OBJECTS := $(USER_SOURCES:%.c=$(B)/%.o)
+
+# Everything but main, with sanitizers: what the unit tests link with.
+TEST_OBJECTS := $(filter-out $(B)/asan/user/main.o,$(USER_SOURCES:%.c=$(B)/asan/%.o))
+UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+WALKER_TESTS := $(patsubst tests/bpf/%.c,$(B)/tests/bpf/%,$(wildcard tests/bpf/test_*.c))
+KERNEL_TESTS := $(patsubst tests/kernel/%.c,$(B)/tests/kernel/%,$(wildcard tests/kernel/*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(wildcard tests/workloads/*.c))
+
+ifeq ($(V),1)
+msg =
+Q :=
+else
+msg = @printf '  %-8s %s\n' '$(1)' '$(2)';
+Q := @
+endif
+
+# `sudo make ...` installs and runs as root, but builds as the user who called sudo, if the tree is
+# that user's: no root-owned files are left in it.
+ifeq ($(shell id -u),0)
+ifneq ($(SUDO_UID),)
+ifeq ($(shell stat -c %u .),$(SUDO_UID))
+AS_USER := setpriv --reuid=$(SUDO_UID) --regid=$(SUDO_GID) --clear-groups \
+	env HOME=$(shell getent passwd $(SUDO_UID) | cut -d: -f6)
+endif
+endif
+endif
+BUILD = $(AS_USER) $(MAKE) --no-print-directory
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all demo test test-full check unit fuzz vm install uninstall clean help format \
+	check-format check-arch workloads tests deps-build deps-demo deps-test
+
+all: build/rprof-bpf ## build the program of this machine: build/rprof-bpf
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | sort | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
+	@echo '  variables: V=1 ARCH=x86|s390 DESTDIR= PREFIX=$(PREFIX) CC= CLANG= CFLAGS= RPROF_CACHE='
+
+build/rprof-bpf: build/$(HOST_ARCH)/rprof-bpf
+	$(Q)ln -sf $(HOST_ARCH)/rprof-bpf $@
+
+# The kernel side: units compiled apart, linked into one object, one skeleton.
+$(B)/bpf/%.o: bpf/%.bpf.c
+	@mkdir -p $(@D)
+	$(call msg,BPF,$<)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+
+$(B)/rprof.bpf.o: $(BPF_OBJECTS)
+	$(call msg,LINK,$@)
+	$(Q)$(TARGET_BPFTOOL) gen object $@ $(BPF_OBJECTS)
+
+$(B)/rprof.skel.h: $(B)/rprof.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(TARGET_BPFTOOL) gen skeleton $< name rprof_bpf > $@
+
+# The user side.
+$(B)/user/session.o $(B)/asan/user/session.o: $(B)/rprof.skel.h
+
+$(B)/user/%.o: user/%.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(USER_CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/rprof-bpf: $(USER_OBJECTS)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+
+$(B)/workloads/%: tests/workloads/%.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
+		$(WARNINGS) $< -o $@ -pthread
+
+workloads: $(WORKLOADS)
+
+# Tests.
+$(B)/asan/user/%.o: user/%.c
+	@mkdir -p $(@D)
+	$(call msg,CC-ASAN,$<)
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(ASAN) $(USER_CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/tests/unit/%: tests/unit/%.c $(TEST_OBJECTS)
+	@mkdir -p $(@D)
+	$(call msg,TEST,$@)
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(ASAN) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(TEST_OBJECTS) \
+		-o $@ $(LIBS) -lcmocka
+
+# The kernel side as host C over memory images: the same sources, headers that shadow the kernel's
+# and libbpf's first on the path, no #ifdef.
+HOSTBPF := -Itests/hostbpf -Iinclude -Ibpf
+$(B)/tests/bpf/%: tests/bpf/%.c $(BPF_SOURCES) $(wildcard bpf/*.h bpf/arch/*.h tests/hostbpf/*.h \
+		tests/hostbpf/bpf/*.h tests/hostbpf/*.c include/rprof/*.h)
+	@mkdir -p $(@D)
+	$(call msg,TEST,$@)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g $(ASAN) $(WARNINGS) -Wno-unknown-pragmas \
+		$(if $(findstring s390,$@),-D__TARGET_ARCH_s390,-D__TARGET_ARCH_x86) $(HOSTBPF) \
+		$< $(BPF_SOURCES) tests/hostbpf/hostbpf.c -o $@ -lcmocka
+
+# Loads every program; runs in virtual machines as well, so without sanitizers.
+$(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(B)/user/kernel.o $(B)/user/log.o
+	@mkdir -p $(@D)
+	$(call msg,TEST,$@)
+	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) $< $(B)/user/kernel.o $(B)/user/log.o -o $@ $(LIBS)
+
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(USER_SOURCES) $(B)/rprof.skel.h
+	@mkdir -p $(@D)
+	$(call msg,FUZZ,$@)
+	$(Q)$(CLANG) -O1 -g -fsanitize=fuzzer,address,undefined $(USER_CFLAGS) $< \
+		$(filter-out user/main.c,$(USER_SOURCES)) -o $@ $(LIBS)
+
+tests: all workloads $(UNIT_TESTS) $(WALKER_TESTS) $(KERNEL_TESTS)
+
+FUZZ_SECONDS ?= 30
+fuzz: $(FUZZERS) ## run every fuzz target for FUZZ_SECONDS=30 on its seed corpus
+	$(Q)for f in $(FUZZERS); do name=$${f##*/fuzz_}; mkdir -p $(B)/corpus/$$name; \
+		$$f -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048 $(B)/corpus/$$name \
+			tests/fuzz/corpus/$$name || exit 1; done
+
+SOURCES := $(wildcard bpf/*.[ch] bpf/arch/*.h include/rprof/*.h user/*.[ch] tests/unit/*.[ch] \
+	tests/bpf/*.[ch] tests/hostbpf/*.[ch] tests/hostbpf/bpf/*.h tests/fuzz/*.c tests/workloads/*.c)
+
+format: ## rewrite the C files in house style
+	$(Q)clang-format -i $(SOURCES)
+
+check-format:
+	$(Q)clang-format --dry-run --Werror $(SOURCES)
+
+check: tests ## what needs no root: format, style rules, unit and walker tests
+	$(Q)tests/run check
+
+unit: tests ## the unit and walker tests alone
+	$(Q)tests/run unit
+
+# The two commands, and what CI calls: set-up, then the build as the calling user, then the run.
+deps-build:
+	$(Q)scripts/deps.sh build
+deps-demo:
+	$(Q)scripts/deps.sh build demo
+deps-test:
+	$(Q)scripts/deps.sh build test vm
+
+demo: deps-demo ## set up, build, profile a bundled workload, or PID=N, for DURATION=5
+	$(Q)$(BUILD) all workloads
+	$(Q)scripts/demo.sh "$(PID)" "$(DURATION)"
+
+test: deps-test ## set up, build, run the tests (needs root; CI runs this)
+	$(Q)$(BUILD) tests
+	$(Q)tests/run test
+
+test-full: deps-test ## everything an issue is closed on: long runs, fresh root, virtual machines
+	$(Q)$(BUILD) tests
+	$(Q)RPROF_FULL=1 tests/run full
+
+KERNEL ?= amd64-5.10
+vm: ## boot one kernel in a virtual machine and test in it: KERNEL=amd64-5.10|s390x-6.12|...
+	$(Q)tests/vm/kernel.sh $(KERNEL)
+
+install: all ## install program, man page and completion under DESTDIR/PREFIX
+	install -D -m 755 build/$(HOST_ARCH)/rprof-bpf $(DESTDIR)$(PREFIX)/sbin/rprof-bpf
+	install -D -m 644 user/rprof-bpf.8 $(DESTDIR)$(PREFIX)/share/man/man8/rprof-bpf.8
+	install -D -m 644 user/rprof-bpf.bash-completion \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rprof-bpf
+
+uninstall: ## remove what install installed
+	rm -f $(DESTDIR)$(PREFIX)/sbin/rprof-bpf $(DESTDIR)$(PREFIX)/share/man/man8/rprof-bpf.8 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rprof-bpf
+
+clean: ## remove build/
+	rm -rf build
+
+-include $(wildcard $(B)/bpf/*.d $(B)/user/*.d $(B)/asan/user/*.d $(B)/tests/unit/*.d)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The CPU time of what we follow, by the kernel's own accounting: what samples are owed for.
+ * Counting-only task-clock events: they take no interrupt and lose nothing.
+ */
+#ifndef RPROF_CPUTIME_H
+#define RPROF_CPUTIME_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+struct cputime;
+
+struct cputime *cputime_new(void);
+void cputime_free(struct cputime *c);
+
+/*
+ * cputime_add_process() - count all threads of @pid, and those they create.
+ * @on_exec: count from its next exec on (our own child)
+ *
+ * Threads that come while the events are opened are counted once: the list of threads is read again
+ * until it is stable. Return: 0, or -errno.
+ */
+int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec);
+int cputime_add_thread(struct cputime *c, __u32 tid);
+int cputime_add_all(struct cputime *c);	/* the busy time of all CPUs, to 10 ms (/proc/stat) */
+
+int cputime_start(struct cputime *c);
+
+/* CPU time since cputime_start(), ns. Return: 0 or -errno. */
+int cputime_read(struct cputime *c, __u64 *ns);
+
+/*
+ * false: -a, or threads came and went too fast to be sure that each is counted once, or the kernel
+ * (before 5.13) counts processes that the followed one starts as well.
+ */
+bool cputime_exact(const struct cputime *c);
+
+#endif

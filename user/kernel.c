@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "kernel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "log.h"
+
+/* THREAD_SIZE of x86-64 and s390x without KASAN: arch/.../include/asm/{page_64_types,thread_info}.h */
+#define THREAD_SIZE 16384
+
+/* Byte offset of a member, also inside anonymous structs and unions; -ENOENT. */
+static int member_offset(const struct btf *btf, __u32 type_id, const char *name, int depth)
+{
+	const struct btf_type *t = btf__type_by_id(btf, type_id);
+	const struct btf_member *m;
+
+	if (!t || !btf_is_composite(t) || depth > 4)
+		return -ENOENT;
+	m = btf_members(t);
+	for (int i = 0; i < btf_vlen(t); i++, m++) {
+		const char *member = btf__name_by_offset(btf, m->name_off);
+		int bits = btf_member_bit_offset(t, i), inner;
+
+		if (member && !strcmp(member, name))
+			return bits / 8;
+		if (member && *member)
+			continue;
+		inner = member_offset(btf, m->type, name, depth + 1);
+		if (inner >= 0)
+			return bits / 8 + inner;
+	}
+	return -ENOENT;
+}
+
+void kernel_offsets(struct rprof_config *c)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int task, stack, mm;
+
+	c->task_stack = 0;
+	c->task_mm = 0;
+	c->thread_size = THREAD_SIZE;
+	if (!btf) {
+		log_debug("kernel BTF: %s", strerror(errno));
+		return;
+	}
+	task = btf__find_by_name_kind(btf, "task_struct", BTF_KIND_STRUCT);
+	if (task > 0) {
+		stack = member_offset(btf, task, "stack", 0);
+		mm = member_offset(btf, task, "mm", 0);
+		c->task_stack = stack > 0 ? stack : 0;
+		c->task_mm = mm > 0 ? mm : 0;
+	}
+	btf__free(btf);
+}
+
+bool kernel_has_task_regs(void)
+{
+	/* libbpf's helper probe says yes to every helper from 6.12 on, so: load it. */
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_current_task_btf },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_1, .src_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_task_pt_regs },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, "rprof_probe", "GPL", insns,
+			       sizeof(insns) / sizeof(insns[0]), NULL);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What this kernel has, found by asking it: BTF offsets and helpers. Never by its version. */
+#ifndef RPROF_KERNEL_H
+#define RPROF_KERNEL_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+#include "rprof/config.h"
+
+/* Fill task_stack, task_mm and thread_size from the kernel's BTF; 0 where there is none. */
+void kernel_offsets(struct rprof_config *c);
+
+/* Does a perf_event program with bpf_task_pt_regs(bpf_get_current_task_btf()) load here? */
+bool kernel_has_task_regs(void);
+
+#endif

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "log.h"
+#include "profiler.h"
+#include "session.h"
+#include "target.h"
+
+#define DRAIN_NS 50000000ULL	/* an 8 MiB ring takes 100,000 samples/s for that long twenty times */
+#define SECOND_NS 1000000000ULL
+
+enum watch { WATCH_RING, WATCH_DRAIN, WATCH_DURATION, WATCH_SIGNAL, WATCH_PID, WATCH_COMMAND };
+
+struct loop {
+	struct loop_config c;
+	int epoll_fd, drain_fd, duration_fd, signal_fd;
+	int command_fd;
+	int *pid_fds;		/* one per pid; -1: ended */
+	size_t n_alive;		/* of pids and tids */
+	bool done;
+	int wstatus;		/* of the command, once reaped */
+	bool reaped;
+	int end_signal;		/* that ended the run; 0: none */
+	__u64 start_ns, next_second_ns;
+};
+
+static __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SECOND_NS + ts.tv_nsec;
+}
+
+static void signal_set(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGUSR1);
+}
+
+int loop_block_signals(void)
+{
+	sigset_t set;
+
+	signal_set(&set);
+	/* A write to a closed pipe is an error where it happens, not a death in the middle. */
+	signal(SIGPIPE, SIG_IGN);
+	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
+}
+
+static int watch(struct loop *l, int fd, enum watch what, __u32 index)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = (__u64)index << 32 | what };
+
+	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static int make_timer(struct loop *l, __u64 ns, __u64 every_ns, enum watch what, int *fd)
+{
+	struct itimerspec spec = {
+		.it_value = { ns / SECOND_NS, ns % SECOND_NS },
+		.it_interval = { every_ns / SECOND_NS, every_ns % SECOND_NS },
+	};
+
+	*fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (*fd < 0 || timerfd_settime(*fd, 0, &spec, NULL))
+		return -errno;
+	return watch(l, *fd, what, 0);
+}
+
+/* Readable when the process has ended, all its threads. -ESRCH: it has already. */
+static int watch_pid(struct loop *l, pid_t pid, enum watch what, __u32 index, int *fd)
+{
+	*fd = syscall(SYS_pidfd_open, pid, 0);
+	if (*fd < 0)
+		return -errno;
+	return watch(l, *fd, what, index);
+}
+
+static int watch_all(struct loop *l)
+{
+	sigset_t set;
+	int err;
+
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll_fd < 0)
+		return -errno;
+	err = watch(l, session_ring_fd(l->c.session), WATCH_RING, 0);
+	if (err)
+		return err;
+	err = make_timer(l, DRAIN_NS, DRAIN_NS, WATCH_DRAIN, &l->drain_fd);
+	if (err)
+		return err;
+	signal_set(&set);
+	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (l->signal_fd < 0)
+		return -errno;
+	err = watch(l, l->signal_fd, WATCH_SIGNAL, 0);
+	if (err)
+		return err;
+	if (l->c.command)
+		return watch_pid(l, l->c.command, WATCH_COMMAND, 0, &l->command_fd);
+	for (size_t i = 0; i < l->c.n_pids; i++) {
+		err = watch_pid(l, l->c.pids[i], WATCH_PID, i, &l->pid_fds[i]);
+		if (!err)
+			l->n_alive++;
+		else if (err != -ESRCH)
+			return err;
+	}
+	l->n_alive += l->c.n_tids;
+	return 0;
+}
+
+int loop_new(const struct loop_config *config, struct loop **out)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+	int err = -ENOMEM;
+
+	if (!l)
+		goto fail;
+	l->c = *config;
+	l->epoll_fd = l->drain_fd = l->duration_fd = l->signal_fd = l->command_fd = -1;
+	l->pid_fds = malloc((config->n_pids + 1) * sizeof(int));
+	if (!l->pid_fds)
+		goto fail;
+	for (size_t i = 0; i < config->n_pids; i++)
+		l->pid_fds[i] = -1;
+	err = watch_all(l);
+	if (err)
+		goto fail;
+	*out = l;
+	return 0;
+fail:
+	log_error("waiting for events: %s", strerror(-err));
+	loop_free(l);
+	return err;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void loop_free(struct loop *l)
+{
+	if (!l)
+		return;
+	close_fd(l->drain_fd);
+	close_fd(l->duration_fd);
+	close_fd(l->signal_fd);
+	close_fd(l->command_fd);
+	for (size_t i = 0; l->pid_fds && i < l->c.n_pids; i++)
+		close_fd(l->pid_fds[i]);
+	close_fd(l->epoll_fd);
+	free(l->pid_fds);
+	free(l);
+}
+
+/* Threads have no pidfd before 6.9: look at them once a second. */
+static size_t count_ended_tids(struct loop *l)
+{
+	size_t ended = 0;
+	__u32 tgid;
+
+	for (size_t i = 0; i < l->c.n_tids; i++) {
+		enum target_state state = target_look(l->c.tids[i], &tgid);
+
+		ended += state == TARGET_GONE || state == TARGET_ZOMBIE;
+	}
+	return ended;
+}
+
+static int every_second(struct loop *l, __u64 now)
+{
+	int n = session_follow_cpus(l->c.session);
+
+	l->next_second_ns = now + SECOND_NS;
+	if (l->c.n_tids && count_ended_tids(l) == l->c.n_tids && !l->c.n_pids)
+		l->done = true;
+	l->c.tick(l->c.ctx, now - l->start_ns);
+	return n < 0 ? n : 0;
+}
+
+static void on_signal(struct loop *l)
+{
+	struct signalfd_siginfo info;
+
+	while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR1) {
+			session_drain(l->c.session);
+			l->c.dump(l->c.ctx);
+			continue;
+		}
+		l->end_signal = info.ssi_signo;
+		l->done = true;
+	}
+}
+
+static void on_pid_end(struct loop *l, __u32 index)
+{
+	close_fd(l->pid_fds[index]);
+	l->pid_fds[index] = -1;
+	if (!--l->n_alive)
+		l->done = true;
+}
+
+static void on_command_end(struct loop *l)
+{
+	if (waitpid(l->c.command, &l->wstatus, 0) == l->c.command)
+		l->reaped = true;
+	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->command_fd, NULL);
+	l->done = true;
+}
+
+static int on_event(struct loop *l, const struct epoll_event *e)
+{
+	__u64 expirations, now = now_ns();
+	int err = 0;
+
+	switch ((enum watch)(__u32)e->data.u64) {
+	case WATCH_RING:
+		return session_drain(l->c.session);
+	case WATCH_DRAIN:
+		if (read(l->drain_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+			return -errno;
+		err = session_drain(l->c.session);
+		if (!err && now >= l->next_second_ns)
+			err = every_second(l, now);
+		return err;
+	case WATCH_DURATION:
+		l->done = true;
+		return 0;
+	case WATCH_SIGNAL:
+		on_signal(l);
+		return 0;
+	case WATCH_PID:
+		on_pid_end(l, e->data.u64 >> 32);
+		return 0;
+	case WATCH_COMMAND:
+		on_command_end(l);
+		return 0;
+	}
+	return 0;
+}
+
+int loop_run(struct loop *l, __u64 *elapsed_ns)
+{
+	struct epoll_event events[16];
+	int err = 0;
+
+	l->start_ns = now_ns();
+	l->next_second_ns = l->start_ns + SECOND_NS;
+	if (l->c.duration_ns)
+		err = make_timer(l, l->c.duration_ns, 0, WATCH_DURATION, &l->duration_fd);
+	/* Everything that was to be followed ended before we could watch it. */
+	if (!l->c.command && (l->c.n_pids || l->c.n_tids) && !l->n_alive)
+		l->done = true;
+	while (!err && !l->done) {
+		int n = epoll_wait(l->epoll_fd, events, 16, -1);
+
+		if (n < 0 && errno != EINTR)
+			err = -errno;
+		for (int i = 0; i < n && !err; i++)
+			err = on_event(l, &events[i]);
+	}
+	*elapsed_ns = now_ns() - l->start_ns;
+	if (err)
+		log_error("sampling ended early: %s", strerror(-err));
+	return err;
+}
+
+int loop_command_code(struct loop *l)
+{
+	struct signalfd_siginfo info;
+	struct epoll_event e;
+
+	/* A terminal's Ctrl-C reaches the command too; a SIGTERM was sent to us alone. */
+	if (!l->reaped && (l->end_signal == SIGTERM || l->end_signal == SIGHUP))
+		kill(l->c.command, l->end_signal);
+	while (!l->reaped) {
+		if (epoll_wait(l->epoll_fd, &e, 1, -1) < 1)
+			continue;
+		if ((__u32)e.data.u64 == WATCH_COMMAND)
+			on_command_end(l);
+		else if ((__u32)e.data.u64 == WATCH_DRAIN)
+			read(l->drain_fd, &(__u64){ 0 }, sizeof(__u64));
+		else if ((__u32)e.data.u64 == WATCH_RING)
+			session_drain(l->c.session);
+		else if (read(l->signal_fd, &info, sizeof(info)) == sizeof(info) &&
+			 info.ssi_signo != SIGUSR1)
+			return EXIT_COMMAND_FAILED;
+		if (l->done && !l->reaped && kill(l->c.command, 0))
+			return EXIT_COMMAND_FAILED;
+	}
+	return command_status(l->wstatus);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Counts per distinct line of output. A stack arrives once, is resolved once, and from then on a
+ * sample is one lookup and one increment. Stacks that read the same (other pcs of the same
+ * functions) are one line.
+ */
+#ifndef RPROF_PROFILE_H
+#define RPROF_PROFILE_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "resolve.h"
+
+struct profile;
+
+struct profile_line {
+	char comm[RPROF_COMM_LEN + 1];
+	__u32 tgid;			/* 0: not part of the line */
+	__u32 tid;			/* 0: not part of the line */
+	struct resolved_stack stack;	/* leaf first */
+	__u64 count;
+};
+
+/*
+ * @by_process: lines of different processes are kept apart; @by_thread: those of threads too
+ */
+struct profile *profile_new(bool by_process, bool by_thread);
+void profile_free(struct profile *p);
+
+/* Is stack @id known? */
+bool profile_has_stack(const struct profile *p, __u64 id);
+
+/*
+ * profile_add_stack() - remember what stack @id reads.
+ * @stack: taken over, also on failure
+ * Return: 0 or -ENOMEM.
+ */
+int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LEN], __u32 tgid,
+		      struct resolved_stack *stack);
+
+/* Count @value for stack @id. Return: 0, -ENOENT: unknown stack, -ENOMEM. */
+int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value);
+
+size_t profile_n_stacks(const struct profile *p);
+__u64 profile_n_samples(const struct profile *p);
+
+/*
+ * Lines with samples, the most counted first, ties in order of arrival. The array is malloc'd, the
+ * lines are the profile's. Return: number of lines, or -ENOMEM.
+ */
+long profile_lines(const struct profile *p, const struct profile_line ***lines);
+
+#endif

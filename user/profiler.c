@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * One run: set up, drain until something ends it, stop, account, write. What a run holds is in
+ * struct profiler; a failure anywhere ends in profiler_fini(), which leaves nothing behind.
+ */
+#include "profiler.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "accounting.h"
+#include "command.h"
+#include "cputime.h"
+#include "followed.h"
+#include "ksyms.h"
+#include "log.h"
+#include "loop.h"
+#include "options.h"
+#include "output.h"
+#include "preflight.h"
+#include "processes.h"
+#include "profile.h"
+#include "record.h"
+#include "resolve.h"
+#include "session.h"
+#include "spaces.h"
+
+#define RING_SIZE (8u << 20)	/* 90,000 SAMPLEs and their stacks; drained every 50 ms */
+
+struct profiler {
+	const struct options *o;
+	struct output *output;
+	struct command command;
+	bool has_command, released;
+	struct session *session;
+	struct spaces *spaces;
+	struct ksyms *ksyms;
+	struct resolver *resolver;
+	struct processes *processes;
+	struct profile *profile;
+	struct cputime *cputime;
+	struct accounting account;
+	int err;		/* first failure of a sink: out of memory */
+};
+
+static void on_stack(void *ctx, const struct rprof_stack *s)
+{
+	struct profiler *p = ctx;
+	struct resolved_stack resolved;
+	int err;
+
+	/* The kernel forgets old stacks and sends them again. */
+	if (profile_has_stack(p->profile, s->stack))
+		return;
+	processes_on_stack(p->processes, s);
+	err = resolve_stack(p->resolver, s, record_kernel(s), record_native(s), &resolved);
+	if (!err)
+		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid, &resolved);
+	if (err && !p->err)
+		p->err = err;
+}
+
+static void on_sample(void *ctx, const struct rprof_sample *s)
+{
+	struct profiler *p = ctx;
+	int err = profile_add_sample(p->profile, s->stack, s->tid, s->value);
+
+	if (!err)
+		p->account.received++;
+	else
+		p->account.unknown_stacks++;
+	if (err == -ENOMEM && !p->err)
+		p->err = err;
+}
+
+static void on_space(void *ctx, const struct rprof_space *s)
+{
+	struct profiler *p = ctx;
+
+	processes_on_space(p->processes, s);
+}
+
+static int open_session(struct profiler *p)
+{
+	const struct options *o = p->o;
+	const struct session_sink sink = { p, on_stack, on_sample, on_space };
+	struct session_config config = {
+		.period_ns = 1000000000ULL / o->frequency,
+		.ring_size = RING_SIZE,
+		.filter = o->all ? RPROF_FILTER_ALL :
+			  o->n_tids ? RPROF_FILTER_TID : RPROF_FILTER_TGID,
+		.flags = (o->kernel_only ? RPROF_CONFIG_NO_USER : 0) |
+			 (o->user_only ? RPROF_CONFIG_NO_KERNEL : 0),
+	};
+
+	p->account.period_ns = config.period_ns;
+	return session_open(&config, &sink, &p->session);
+}
+
+static int make_analysis(struct profiler *p)
+{
+	p->ksyms = ksyms_load();
+	if (p->ksyms && ksyms_hidden(p->ksyms))
+		log_warn("kernel symbols are hidden (kernel.kptr_restrict): kernel frames have no "
+			 "names (sysctl kernel.kptr_restrict=1, or CAP_SYSLOG)");
+	p->spaces = spaces_new();
+	p->resolver = p->spaces ? resolver_new(p->spaces, p->ksyms) : NULL;
+	p->processes = p->spaces ? processes_new(p->session, p->spaces) : NULL;
+	p->profile = profile_new(p->o->all, p->o->per_thread);
+	p->cputime = cputime_new();
+	if (!p->resolver || !p->processes || !p->profile || !p->cputime) {
+		log_error("out of memory");
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Everything up to the first sample; the order keeps what can fail early early. */
+static int set_up(struct profiler *p)
+{
+	const struct options *o = p->o;
+	int err = preflight(o);
+
+	if (!err)
+		err = output_open(o, &p->output);
+	if (!err && o->command) {
+		err = command_start(o->command, o->as_root, &p->command);
+		p->has_command = !err;
+	}
+	if (!err) {
+		preflight_raise_limits();
+		err = open_session(p);
+	}
+	if (!err)
+		err = make_analysis(p);
+	if (!err)
+		err = followed_add(o, p->has_command ? p->command.pid : 0, p->processes,
+				   p->session, p->cputime);
+	return err;
+}
+
+static void fini(struct profiler *p)
+{
+	if (p->has_command)
+		command_abort(&p->command);
+	output_abort(p->output);
+	cputime_free(p->cputime);
+	profile_free(p->profile);
+	processes_free(p->processes);
+	resolver_free(p->resolver);
+	spaces_free(p->spaces);
+	ksyms_free(p->ksyms);
+	session_free(p->session);
+}
+
+static __u64 own_cpu_ns(void)
+{
+	struct rusage r;
+
+	if (getrusage(RUSAGE_SELF, &r))
+		return 0;
+	return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000000ULL +
+	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000ULL;
+}
+
+/* Stop sampling and take in what is still under way; then the sums are final. */
+static int finish(struct profiler *p, __u64 elapsed_ns)
+{
+	int err, more;
+
+	session_stop(p->session);
+	err = cputime_read(p->cputime, &p->account.cpu_ns);
+	if (err)
+		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
+			 strerror(-err));
+	more = session_drain(p->session);
+	if (!more)
+		more = session_counters(p->session, p->account.counters);
+	if (more) {
+		log_error("reading the last records: %s", strerror(-more));
+		return more;
+	}
+	p->account.cpu_exact = cputime_exact(p->cputime);
+	p->account.bad_records = session_bad_records(p->session);
+	p->account.elapsed_ns = elapsed_ns;
+	p->account.own_cpu_ns = own_cpu_ns();
+	return 0;
+}
+
+static int dump(void *ctx)
+{
+	struct profiler *p = ctx;
+
+	return output_dump(p->output, p->profile);
+}
+
+/* The progress line; its sums are a moment apart, so "missed" may be off by a few. */
+static void tick(void *ctx, __u64 elapsed_ns)
+{
+	struct profiler *p = ctx;
+	struct accounting now = p->account;
+
+	if (log_level() < LOG_INFO || !isatty(STDERR_FILENO))
+		return;
+	if (session_counters(p->session, now.counters) || cputime_read(p->cputime, &now.cpu_ns))
+		return;
+	log_progress("%.0f s, %.0f samples/s, %zu stacks, %llu lost, %lld missed", elapsed_ns / 1e9,
+		     now.received * 1e9 / elapsed_ns, profile_n_stacks(p->profile),
+		     (unsigned long long)accounting_lost(&now), (long long)accounting_missed(&now));
+}
+
+/* The exit code of a run that was sampled to its end. */
+static int verdict(const struct profiler *p)
+{
+	double loss = accounting_loss_percent(&p->account);
+
+	if (!profile_n_samples(p->profile)) {
+		log_warn("no sample: %s", p->account.cpu_ns < p->account.period_ns ?
+			 "the followed threads used less CPU time than one sampling period" :
+			 "see the accounting above");
+		return EXIT_NO_SAMPLE;
+	}
+	if (p->o->max_loss >= 0 && loss > p->o->max_loss) {
+		log_error("%.2f %% of the samples were lost or missed, --max-loss is %.2f %%", loss,
+			  p->o->max_loss);
+		return EXIT_LOSS;
+	}
+	return EXIT_OK;
+}
+
+static int sample_and_write(struct profiler *p, struct loop *loop)
+{
+	int err = cputime_start(p->cputime), released = 0;
+	__u64 elapsed_ns;
+
+	if (err)
+		log_error("counting CPU time: %s", strerror(-err));
+	if (!err)
+		err = session_start(p->session);
+	if (!err && p->has_command) {
+		released = command_release(&p->command);
+		if (released)
+			return command_exit_code(released);
+		p->released = true;
+	}
+	if (err)
+		return EXIT_ERROR;
+	err = loop_run(loop, &elapsed_ns);
+	if (finish(p, elapsed_ns) || err)
+		return EXIT_ERROR;
+	if (p->err) {
+		log_error("out of memory: the profile is not complete");
+		return EXIT_ERROR;
+	}
+	log_progress_clear();
+	if (log_level() >= LOG_INFO || p->o->stats)
+		accounting_print(stderr, &p->account, p->profile, p->o->stats);
+	err = output_commit(p->output, p->profile);
+	p->output = NULL;
+	return err ? EXIT_ERROR : verdict(p);
+}
+
+/* With a command the exit code is the command's, unless we failed or the loss is too high. */
+static int with_command(struct profiler *p, struct loop *loop, int code)
+{
+	int own;
+
+	if (!p->released)
+		return code == EXIT_ERROR ? EXIT_COMMAND_FAILED : code;
+	own = loop_command_code(loop);
+	if (code == EXIT_ERROR)
+		return EXIT_COMMAND_FAILED;
+	return code == EXIT_LOSS && !own ? code : own;
+}
+
+int profiler_run(const struct options *o)
+{
+	struct profiler p = { .o = o };
+	struct loop *loop = NULL;
+	int code = EXIT_ERROR, err;
+
+	err = set_up(&p);
+	if (!err) {
+		const struct loop_config config = {
+			.session = p.session,
+			.duration_ns = o->duration_ns,
+			.pids = o->pids,
+			.n_pids = o->n_pids,
+			.tids = o->tids,
+			.n_tids = o->n_tids,
+			.command = p.has_command ? p.command.pid : 0,
+			.ctx = &p,
+			.dump = dump,
+			.tick = tick,
+		};
+
+		err = loop_new(&config, &loop);
+	}
+	if (!err)
+		code = sample_and_write(&p, loop);
+	if (o->command)
+		code = with_command(&p, loop, code);
+	loop_free(loop);
+	fini(&p);
+	return code;
+}

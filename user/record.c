@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The rules of include/rprof/record.h, checked. Everything behind record_check() relies on it and
+ * on nothing else, so it must look at every count, length and number that is used as one.
+ */
+#include "record.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static bool all_zero(const __u8 *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (bytes[i])
+			return false;
+	}
+	return true;
+}
+
+/* May a walk have ended for this reason? The losses are counters only: such a stack is not sent. */
+static bool is_walk_stop(__u8 stop)
+{
+	switch (stop) {
+	case RPROF_STOP_LOST_RING:
+	case RPROF_STOP_LOST_SCRATCH:
+	case RPROF_STOP_LOST_SPACE:
+		return false;
+	default:
+		return stop < RPROF_STOP_MAX;
+	}
+}
+
+static int check_sample(const struct rprof_sample *s)
+{
+	if (s->h.len != sizeof(*s))
+		return -EINVAL;
+	if (!all_zero((const __u8 *)s->reserved, sizeof(s->reserved)))
+		return -EINVAL;
+	return 0;
+}
+
+static bool native_ok(const struct rprof_native_frame *f)
+{
+	if (f->flags & ~(RPROF_NATIVE_HOW | RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND))
+		return false;
+	return (f->flags & RPROF_NATIVE_HOW) < RPROF_HOW_MAX;
+}
+
+static int check_stack(const struct rprof_stack *s)
+{
+	const struct rprof_native_frame *native;
+	size_t len;
+
+	if (s->h.len < sizeof(*s))
+		return -EINVAL;
+	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE || s->n_python)
+		return -EINVAL;
+
+	len = sizeof(*s) + s->n_kernel * sizeof(__u64) + s->n_native * sizeof(*native);
+	if (s->h.len != len)
+		return -EINVAL;
+	if (!is_walk_stop(s->stop_kernel) || !is_walk_stop(s->stop_native) ||
+	    !is_walk_stop(s->stop_python))
+		return -EINVAL;
+	if (!all_zero(s->reserved, sizeof(s->reserved)))
+		return -EINVAL;
+
+	native = record_native(s);
+	for (size_t i = 0; i < s->n_native; i++) {
+		if (!native_ok(&native[i]))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_space(const struct rprof_space *s)
+{
+	if (s->h.len != sizeof(*s))
+		return -EINVAL;
+	if (s->why < RPROF_SPACE_EXEC || s->why > RPROF_SPACE_MAPPING)
+		return -EINVAL;
+	if (!all_zero(s->reserved, sizeof(s->reserved)))
+		return -EINVAL;
+	return 0;
+}
+
+int record_check(const void *data, size_t size)
+{
+	const struct rprof_header *h = data;
+
+	/* A record that is cast to its type below must be aligned for it. */
+	if (!data || (uintptr_t)data % sizeof(__u64))
+		return -EINVAL;
+	if (size < sizeof(*h) || size % sizeof(__u64))
+		return -EINVAL;
+	if (h->len != size)
+		return -EINVAL;
+	/* No flag is defined yet: one that is set means something that this reader would miss. */
+	if (h->flags)
+		return -ENOTSUP;
+
+	switch (h->type) {
+	case RPROF_RECORD_SAMPLE:
+		return check_sample(data);
+	case RPROF_RECORD_STACK:
+		return check_stack(data);
+	case RPROF_RECORD_SPACE:
+		return check_space(data);
+	default:
+		return -ENOTSUP;
+	}
+}
+
+const __u64 *record_kernel(const struct rprof_stack *s)
+{
+	return (const __u64 *)(s + 1);
+}
+
+const struct rprof_native_frame *record_native(const struct rprof_stack *s)
+{
+	return (const struct rprof_native_frame *)(record_kernel(s) + s->n_kernel);
+}

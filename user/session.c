@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kernel.h"
+#include "log.h"
+#include "record.h"
+#include "sampler.h"
+#include "spaces.h"
+#include "tables.h"
+
+#include "rprof.skel.h"
+
+struct session {
+	struct rprof_bpf *bpf;
+	struct bpf_link *exec_link;
+	struct ring_buffer *ring;
+	struct tables *tables;
+	struct sampler *sampler;
+	struct session_sink sink;
+	__u64 period_ns;
+	__u64 bad_records;
+	struct bpf_program *clock;
+	__u64 *per_cpu;		/* scratch of session_counters() */
+	size_t per_cpu_stride;	/* in words */
+	int n_possible;
+};
+
+static int on_record(void *ctx, void *data, size_t size)
+{
+	struct session *s = ctx;
+	const struct rprof_header *h = data;
+
+	if (record_check(data, size)) {
+		s->bad_records++;
+		return 0;
+	}
+	switch (h->type) {
+	case RPROF_RECORD_STACK:
+		s->sink.stack(s->sink.ctx, data);
+		break;
+	case RPROF_RECORD_SAMPLE:
+		s->sink.sample(s->sink.ctx, data);
+		break;
+	case RPROF_RECORD_SPACE:
+		s->sink.space(s->sink.ctx, data);
+		break;
+	}
+	return 0;
+}
+
+static int configure(struct session *s, const struct session_config *config)
+{
+	struct rprof_config *c = (struct rprof_config *)&s->bpf->rodata->rprof_config;
+	bool task_regs = kernel_has_task_regs();
+	int err;
+
+	if (getrandom(&c->hash_seed, sizeof(c->hash_seed), 0) != sizeof(c->hash_seed) ||
+	    getrandom(&c->hash_key, sizeof(c->hash_key), 0) != sizeof(c->hash_key)) {
+		err = -errno;
+		log_error("getrandom: %s", strerror(-err));
+		return err;
+	}
+	c->hash_key |= 1;
+	c->filter = config->filter;
+	c->flags = config->flags;
+	c->ring_quarter = config->ring_size / 4;
+	kernel_offsets(c);
+	log_debug("user registers of samples in the kernel: %s",
+		  task_regs ? "bpf_task_pt_regs" :
+		  c->task_stack ? "from the top of the kernel stack" : "not available (no BTF)");
+	s->clock = task_regs ? s->bpf->progs.rprof_clock_btf : s->bpf->progs.rprof_clock;
+	bpf_program__set_autoload(s->bpf->progs.rprof_clock_btf, task_regs);
+	bpf_program__set_autoload(s->bpf->progs.rprof_clock, !task_regs);
+	return bpf_map__set_max_entries(s->bpf->maps.rprof_ring, config->ring_size);
+}
+
+static int attach(struct session *s)
+{
+	int err;
+
+	s->exec_link = bpf_program__attach(s->bpf->progs.rprof_exec);
+	if (!s->exec_link) {
+		err = -errno;
+		log_error("cannot attach to raw tracepoint sched_process_exec: %s", strerror(-err));
+		return err;
+	}
+	s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.rprof_ring), on_record, s, NULL);
+	if (!s->ring) {
+		err = -errno;
+		log_error("cannot map the ring buffer: %s", strerror(-err));
+		return err;
+	}
+	err = tables_new(bpf_map__fd(s->bpf->maps.rprof_tables),
+			 bpf_map__max_entries(s->bpf->maps.rprof_tables),
+			 bpf_map__fd(s->bpf->maps.rprof_mappings),
+			 bpf_map__max_entries(s->bpf->maps.rprof_mappings), &s->tables);
+	if (err) {
+		log_error("cannot map the mapping tables: %s", strerror(-err));
+		return err;
+	}
+	return sampler_new(bpf_program__fd(s->clock), s->period_ns, &s->sampler);
+}
+
+int session_open(const struct session_config *config, const struct session_sink *sink,
+		 struct session **out)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->sink = *sink;
+	s->period_ns = config->period_ns;
+	libbpf_set_print(log_libbpf);
+	s->n_possible = libbpf_num_possible_cpus();
+	if (s->n_possible < 0) {
+		err = s->n_possible;
+		goto fail;
+	}
+	s->bpf = rprof_bpf__open();
+	if (!s->bpf) {
+		err = -errno;
+		log_error("cannot open the BPF object: %s", strerror(-err));
+		goto fail;
+	}
+	err = configure(s, config);
+	if (err)
+		goto fail;
+	err = rprof_bpf__load(s->bpf);
+	if (err) {
+		log_error("cannot load BPF programs: %s (-vv shows the kernel's own words)",
+			  strerror(-err));
+		goto fail;
+	}
+	/* The kernel rounds each CPU's part of a value up to 8 bytes. */
+	s->per_cpu_stride = (bpf_map__value_size(s->bpf->maps.rprof_counters) + 7) / 8;
+	s->per_cpu = calloc(s->n_possible, s->per_cpu_stride * 8);
+	if (!s->per_cpu) {
+		err = -ENOMEM;
+		goto fail;
+	}
+	err = attach(s);
+	if (err)
+		goto fail;
+	*out = s;
+	return 0;
+fail:
+	session_free(s);
+	return err;
+}
+
+void session_free(struct session *s)
+{
+	if (!s)
+		return;
+	sampler_free(s->sampler);
+	bpf_link__destroy(s->exec_link);
+	ring_buffer__free(s->ring);
+	tables_free(s->tables);
+	rprof_bpf__destroy(s->bpf);
+	free(s->per_cpu);
+	free(s);
+}
+
+int session_follow(struct session *s, __u32 tgid, __u32 flags)
+{
+	struct rprof_proc proc = { .flags = flags };
+	int fd = bpf_map__fd(s->bpf->maps.rprof_procs);
+	int err = tables_take(s->tables, &proc.table);
+
+	if (err)
+		return err;
+	if (bpf_map_update_elem(fd, &tgid, &proc, BPF_NOEXIST)) {
+		err = -errno;
+		tables_give_back(s->tables, proc.table);
+	}
+	return err;
+}
+
+int session_follow_tid(struct session *s, __u32 tid)
+{
+	__u32 one = 1;
+
+	if (bpf_map_update_elem(bpf_map__fd(s->bpf->maps.rprof_tids), &tid, &one, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+static int find_proc(struct session *s, __u32 tgid, struct rprof_proc *proc)
+{
+	if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid, proc))
+		return -errno;
+	return 0;
+}
+
+int session_execs(struct session *s, __u32 tgid, __u32 *execs)
+{
+	struct rprof_proc proc;
+	int err = find_proc(s, tgid, &proc);
+
+	if (!err)
+		*execs = proc.execs;
+	return err;
+}
+
+int session_publish(struct session *s, const struct space *space, __u32 execs)
+{
+	struct rprof_proc proc;
+	int err = find_proc(s, space->tgid, &proc);
+
+	if (err)
+		return err;
+	return tables_publish(s->tables, proc.table, space->number, execs, space->mappings,
+			      space->n_mappings);
+}
+
+int session_start(struct session *s)
+{
+	int n = sampler_follow_cpus(s->sampler);
+
+	return n < 0 ? n : 0;
+}
+
+int session_follow_cpus(struct session *s)
+{
+	return sampler_follow_cpus(s->sampler);
+}
+
+void session_stop(struct session *s)
+{
+	sampler_stop(s->sampler);
+}
+
+int session_ring_fd(const struct session *s)
+{
+	return ring_buffer__epoll_fd(s->ring);
+}
+
+int session_drain(struct session *s)
+{
+	int n = ring_buffer__consume(s->ring);
+
+	return n < 0 ? n : 0;
+}
+
+int session_counters(struct session *s, __u64 counters[RPROF_COUNT_MAX])
+{
+	__u32 zero = 0;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.rprof_counters), &zero, s->per_cpu))
+		return -errno;
+	memset(counters, 0, RPROF_COUNT_MAX * sizeof(counters[0]));
+	for (int cpu = 0; cpu < s->n_possible; cpu++)
+		for (size_t i = 0; i < RPROF_COUNT_MAX; i++)
+			counters[i] += s->per_cpu[cpu * s->per_cpu_stride + i];
+	return 0;
+}
+
+__u64 session_bad_records(const struct session *s)
+{
+	return s->bad_records;
+}

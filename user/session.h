@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The kernel side of a run: BPF object, maps and sampling events. The only file that includes the
+ * skeleton is session.c. Everything a session makes in the kernel hangs on its file descriptors and
+ * is gone with the process, however that ends.
+ */
+#ifndef RPROF_SESSION_H
+#define RPROF_SESSION_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "rprof/stop.h"
+#include "rprof/record.h"
+#include "rprof/config.h"
+
+struct session;
+struct space;
+
+struct session_config {
+	__u64 period_ns;	/* between two samples of a CPU */
+	enum rprof_filter filter;
+	__u32 flags;		/* RPROF_CONFIG_* */
+	__u32 ring_size;	/* bytes, a power of two */
+};
+
+/* Where the records of the ring go; called from session_drain(). Records were checked. */
+struct session_sink {
+	void *ctx;
+	void (*stack)(void *ctx, const struct rprof_stack *s);
+	void (*sample)(void *ctx, const struct rprof_sample *s);
+	void (*space)(void *ctx, const struct rprof_space *s);
+};
+
+/* Load the programs. Return: 0 or -errno, logged with object, reason and remedy. */
+int session_open(const struct session_config *config, const struct session_sink *sink,
+		 struct session **out);
+void session_free(struct session *s);
+
+/*
+ * session_follow() - let samples of process @tgid match, and give it a mapping table.
+ * @flags: RPROF_PROC_*
+ * Return: 0, -EEXIST, or -E2BIG when RPROF_MAX_PROCS processes are followed already.
+ */
+int session_follow(struct session *s, __u32 tgid, __u32 flags);
+int session_follow_tid(struct session *s, __u32 tid);
+
+/* Number of exec calls the kernel side has seen of a followed @tgid; -ENOENT. */
+int session_execs(struct session *s, __u32 tgid, __u32 *execs);
+
+/*
+ * session_publish() - give the kernel side the mappings of a followed process.
+ * @execs: the image they were read from (session_execs() before and after reading agree)
+ * Return: 0, or -ENOSPC when the table of mappings is full; the process then goes unchecked.
+ */
+int session_publish(struct session *s, const struct space *space, __u32 execs);
+
+/* Open and start a sampling event on every CPU that is online. Return: 0 or -errno, logged. */
+int session_start(struct session *s);
+/* Follow CPUs that came or went since. Return: number of CPUs sampled, or -errno. */
+int session_follow_cpus(struct session *s);
+/* Stop sampling. When it returns no program runs any more. */
+void session_stop(struct session *s);
+
+/* Readable when the ring is filling up; drain on a timer all the same. */
+int session_ring_fd(const struct session *s);
+/* Pass on everything that is in the ring now. Return: 0 or -errno. */
+int session_drain(struct session *s);
+
+/* Sums over all CPUs. Return: 0 or -errno. */
+int session_counters(struct session *s, __u64 counters[RPROF_COUNT_MAX]);
+/* Records that broke the contract or were of no known type. */
+__u64 session_bad_records(const struct session *s);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A stretch of rprof_mappings. */
+struct run {
+	__u32 first;
+	__u32 count;
+	__u64 free_at;	/* CLOCK_MONOTONIC ns from which it may be written again */
+};
+
+struct tables {
+	struct rprof_table *tables;
+	struct rprof_mapping *mappings;
+	__u32 n_tables, n_mappings;
+	size_t tables_len, mappings_len; /* of the shared mappings; 0: not ours to unmap */
+	unsigned char *taken;		/* per table */
+	struct run *runs;		/* free ones, sorted by first, never adjacent and both free */
+	size_t n_runs, cap_runs;
+};
+
+static __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static int insert_run(struct tables *t, size_t at, struct run run)
+{
+	if (t->n_runs == t->cap_runs) {
+		size_t cap = t->cap_runs ? t->cap_runs * 2 : 64;
+		struct run *runs = reallocarray(t->runs, cap, sizeof(*runs));
+
+		if (!runs)
+			return -ENOMEM;
+		t->runs = runs;
+		t->cap_runs = cap;
+	}
+	memmove(&t->runs[at + 1], &t->runs[at], (t->n_runs - at) * sizeof(run));
+	t->runs[at] = run;
+	t->n_runs++;
+	return 0;
+}
+
+static void remove_run(struct tables *t, size_t at)
+{
+	t->n_runs--;
+	memmove(&t->runs[at], &t->runs[at + 1], (t->n_runs - at) * sizeof(t->runs[0]));
+}
+
+/* Join runs[at] and its successor if they touch; the later of the two grace periods holds. */
+static void join_runs(struct tables *t, size_t at)
+{
+	struct run *a = &t->runs[at], *b = a + 1;
+
+	if (at + 1 >= t->n_runs || a->first + a->count != b->first)
+		return;
+	a->count += b->count;
+	if (b->free_at > a->free_at)
+		a->free_at = b->free_at;
+	remove_run(t, at + 1);
+}
+
+static void free_run(struct tables *t, __u32 first, __u32 count)
+{
+	size_t at = 0;
+
+	if (!count)
+		return;
+	while (at < t->n_runs && t->runs[at].first < first)
+		at++;
+	/* Without memory for the list the run is lost to this process: bounded, and harmless. */
+	if (insert_run(t, at, (struct run){ first, count, now_ns() + TABLES_GRACE_NS }))
+		return;
+	join_runs(t, at);
+	if (at)
+		join_runs(t, at - 1);
+}
+
+static int take_run(struct tables *t, __u32 count, __u32 *first)
+{
+	__u64 now = now_ns();
+
+	for (size_t i = 0; i < t->n_runs; i++) {
+		struct run *r = &t->runs[i];
+
+		if (r->count < count || r->free_at > now)
+			continue;
+		*first = r->first;
+		r->first += count;
+		r->count -= count;
+		if (!r->count)
+			remove_run(t, i);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+int tables_over(struct rprof_table *tables, __u32 n_tables, struct rprof_mapping *mappings,
+		__u32 n_mappings, struct tables **out)
+{
+	struct tables *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	t->tables = tables;
+	t->n_tables = n_tables;
+	t->mappings = mappings;
+	t->n_mappings = n_mappings;
+	t->taken = calloc(n_tables, 1);
+	if (!t->taken || insert_run(t, 0, (struct run){ 0, n_mappings, 0 })) {
+		tables_free(t);
+		return -ENOMEM;
+	}
+	*out = t;
+	return 0;
+}
+
+static void *map_array(int fd, size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int tables_new(int tables_fd, __u32 n_tables, int mappings_fd, __u32 n_mappings,
+	       struct tables **out)
+{
+	size_t tables_len = n_tables * sizeof(struct rprof_table);
+	size_t mappings_len = n_mappings * sizeof(struct rprof_mapping);
+	void *tables, *mappings;
+	int err;
+
+	tables = map_array(tables_fd, tables_len);
+	if (!tables)
+		return -errno;
+	mappings = map_array(mappings_fd, mappings_len);
+	if (!mappings) {
+		err = -errno;
+		munmap(tables, tables_len);
+		return err;
+	}
+	err = tables_over(tables, n_tables, mappings, n_mappings, out);
+	if (err) {
+		munmap(tables, tables_len);
+		munmap(mappings, mappings_len);
+		return err;
+	}
+	(*out)->tables_len = tables_len;
+	(*out)->mappings_len = mappings_len;
+	return 0;
+}
+
+void tables_free(struct tables *t)
+{
+	if (!t)
+		return;
+	if (t->tables_len)
+		munmap(t->tables, t->tables_len);
+	if (t->mappings_len)
+		munmap(t->mappings, t->mappings_len);
+	free(t->taken);
+	free(t->runs);
+	free(t);
+}
+
+int tables_take(struct tables *t, __u32 *index)
+{
+	unsigned char *p = memchr(t->taken, 0, t->n_tables);
+
+	if (!p)
+		return -E2BIG;
+	*p = 1;
+	*index = p - t->taken;
+	return 0;
+}
+
+static void withdraw(struct tables *t, __u32 index)
+{
+	struct rprof_table *table = &t->tables[index];
+	struct run old = { table->first, table->count, 0 };
+
+	__atomic_store_n(&table->space, 0, __ATOMIC_SEQ_CST);
+	table->count = 0;
+	free_run(t, old.first, old.count);
+}
+
+void tables_give_back(struct tables *t, __u32 index)
+{
+	withdraw(t, index);
+	t->taken[index] = 0;
+}
+
+int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
+		   const struct rprof_mapping *mappings, size_t n)
+{
+	struct rprof_table *table = &t->tables[index];
+	__u32 first;
+	int err = n ? take_run(t, n, &first) : -ENOSPC;
+
+	if (!err)
+		memcpy(&t->mappings[first], mappings, n * sizeof(*mappings));
+	withdraw(t, index);
+	if (err)
+		return err;
+	table->first = first;
+	table->count = n;
+	table->execs = execs;
+	__atomic_store_n(&table->space, space, __ATOMIC_RELEASE);
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef RPROF_TARGET_H
+#define RPROF_TARGET_H
+
+#include <linux/types.h>
+#include <stddef.h>
+
+/* What /proc says of a task that somebody wants to follow. */
+enum target_state {
+	TARGET_OK,
+	TARGET_GONE,		/* no such process or thread */
+	TARGET_ZOMBIE,
+	TARGET_KTHREAD,		/* has kernel stacks only: can be followed */
+	TARGET_THREAD,		/* the id is a thread's, not its process's */
+};
+
+/*
+ * target_look() - what is @pid?
+ * @tgid: its process
+ */
+enum target_state target_look(__u32 pid, __u32 *tgid);
+
+/* target_parse_stat() - state and flags of a /proc/PID/stat text; -EINVAL. Pure, for tests. */
+int target_parse_stat(const char *text, size_t len, char *state, unsigned long *flags);
+
+#endif
