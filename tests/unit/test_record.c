@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "record.h"
+
+/* Room for the largest STACK and one word more. */
+static union {
+	__u64 words[RPROF_MAX_STACK_LEN / sizeof(__u64) + 2];
+	struct rprof_header h;
+	struct rprof_sample sample;
+	struct rprof_stack stack;
+	struct rprof_space space;
+} r;
+
+static struct rprof_native_frame *native(void)
+{
+	return (struct rprof_native_frame *)record_native(&r.stack);
+}
+
+static void make_stack(unsigned int n_kernel, unsigned int n_native)
+{
+	memset(&r, 0, sizeof(r));
+	r.h.type = RPROF_RECORD_STACK;
+	r.h.len = sizeof(r.stack) + n_kernel * 8 + n_native * sizeof(struct rprof_native_frame);
+	r.stack.n_kernel = n_kernel;
+	r.stack.n_native = n_native;
+	r.stack.tgid = 1234;
+	memcpy(r.stack.comm, "a;b\n\xff\x01 [x] 0123456", sizeof(r.stack.comm));
+	for (unsigned int i = 0; i < n_native; i++)
+		native()[i].flags = i ? RPROF_HOW_CHAIN : RPROF_HOW_PC;
+}
+
+static void make_sample(void)
+{
+	memset(&r, 0, sizeof(r));
+	r.h.type = RPROF_RECORD_SAMPLE;
+	r.h.len = sizeof(r.sample);
+	r.sample.tid = 1;
+}
+
+static void make_space(void)
+{
+	memset(&r, 0, sizeof(r));
+	r.h.type = RPROF_RECORD_SPACE;
+	r.h.len = sizeof(r.space);
+	r.space.why = RPROF_SPACE_EXEC;
+}
+
+static int check(void)
+{
+	return record_check(&r, r.h.len);
+}
+
+static void accepts_what_the_kernel_side_sends(void **state)
+{
+	make_sample();
+	assert_int_equal(check(), 0);
+	make_space();
+	assert_int_equal(check(), 0);
+	make_stack(3, 5);
+	assert_int_equal(check(), 0);
+}
+
+static void accepts_a_stack_without_frames_and_the_largest(void **state)
+{
+	make_stack(0, 0);
+	assert_int_equal(check(), 0);
+	make_stack(RPROF_MAX_KERNEL, RPROF_MAX_NATIVE);
+	assert_int_equal(r.h.len, RPROF_MAX_STACK_LEN);
+	assert_int_equal(check(), 0);
+}
+
+static void refuses_sizes_that_are_not_the_records(void **state)
+{
+	make_stack(3, 5);
+	for (size_t size = 0; size < r.h.len; size++)
+		assert_int_equal(record_check(&r, size), -EINVAL);
+	assert_int_equal(record_check(&r, r.h.len + 8), -EINVAL);
+
+	make_sample();
+	r.h.len += 8;
+	assert_int_equal(check(), -EINVAL);
+	r.h.len -= 16;
+	assert_int_equal(check(), -EINVAL);
+
+	make_space();
+	r.h.len += 8;
+	assert_int_equal(check(), -EINVAL);
+
+	make_stack(0, 0);
+	r.h.len -= 8;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void refuses_null_and_unaligned_data(void **state)
+{
+	make_sample();
+	assert_int_equal(record_check(NULL, 48), -EINVAL);
+	memmove((char *)&r + 4, &r, sizeof(r.sample));
+	assert_int_equal(record_check((char *)&r + 4, sizeof(r.sample)), -EINVAL);
+}
+
+static void refuses_counts_that_do_not_fit_the_length(void **state)
+{
+	make_stack(3, 5);
+	r.stack.n_kernel++;
+	assert_int_equal(check(), -EINVAL);
+	make_stack(3, 5);
+	r.stack.n_native--;
+	assert_int_equal(check(), -EINVAL);
+	/* Same length, so only the frames can tell: flags of a kernel address are no flags. */
+	make_stack(2, 5);
+	r.stack.n_kernel = 4;
+	r.stack.n_native = 4;
+	memset(native(), 0xff, 4 * sizeof(*native()));
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void refuses_counts_above_the_limits(void **state)
+{
+	make_stack(RPROF_MAX_KERNEL, 0);
+	r.stack.n_kernel++;
+	r.h.len += 8;
+	assert_int_equal(check(), -EINVAL);
+
+	make_stack(0, RPROF_MAX_NATIVE);
+	r.stack.n_native++;
+	r.h.len += sizeof(struct rprof_native_frame);
+	assert_int_equal(check(), -EINVAL);
+
+	make_stack(0, 0);
+	r.stack.n_python = 1;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void refuses_stops_that_no_stack_can_have(void **state)
+{
+	static const __u8 bad[] = { RPROF_STOP_LOST_RING, RPROF_STOP_LOST_SCRATCH,
+				    RPROF_STOP_LOST_SPACE, RPROF_STOP_MAX, 0xff };
+
+	for (size_t i = 0; i < sizeof(bad); i++) {
+		make_stack(1, 1);
+		r.stack.stop_kernel = bad[i];
+		assert_int_equal(check(), -EINVAL);
+		make_stack(1, 1);
+		r.stack.stop_native = bad[i];
+		assert_int_equal(check(), -EINVAL);
+		make_stack(1, 1);
+		r.stack.stop_python = bad[i];
+		assert_int_equal(check(), -EINVAL);
+	}
+}
+
+static void accepts_every_stop_of_a_walk(void **state)
+{
+	for (int stop = RPROF_STOP_END; stop < RPROF_STOP_LOST_RING; stop++) {
+		make_stack(1, 1);
+		r.stack.stop_kernel = stop;
+		r.stack.stop_native = stop;
+		assert_int_equal(check(), 0);
+	}
+}
+
+static void refuses_unknown_ways_a_frame_was_found(void **state)
+{
+	make_stack(1, 4);
+	native()[3].flags = (RPROF_HOW_MAX - 1) | RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND;
+	assert_int_equal(check(), 0);
+	native()[3].flags = RPROF_HOW_MAX;
+	assert_int_equal(check(), -EINVAL);
+	native()[3].flags = 1ull << 63;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void refuses_reserved_bytes_that_are_set(void **state)
+{
+	make_stack(1, 1);
+	r.stack.reserved[6] = 1;
+	assert_int_equal(check(), -EINVAL);
+	make_sample();
+	r.sample.reserved[2] = 1;
+	assert_int_equal(check(), -EINVAL);
+	make_space();
+	r.space.reserved[0] = 1;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void refuses_unknown_reasons_for_a_space(void **state)
+{
+	make_space();
+	r.space.why = 0;
+	assert_int_equal(check(), -EINVAL);
+	r.space.why = RPROF_SPACE_MAPPING + 1;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void unknown_types_and_flags_can_be_skipped(void **state)
+{
+	make_sample();
+	r.h.type = RPROF_RECORD_CODE;
+	assert_int_equal(check(), -ENOTSUP);
+	r.h.type = 0xffff;
+	assert_int_equal(check(), -ENOTSUP);
+	make_sample();
+	r.h.flags = 1;
+	assert_int_equal(check(), -ENOTSUP);
+	/* But only by a length that can be believed. */
+	assert_int_equal(record_check(&r, sizeof(r.sample) - 8), -EINVAL);
+}
+
+static void parts_of_a_stack_are_where_the_kernel_put_them(void **state)
+{
+	make_stack(3, 5);
+	assert_ptr_equal(record_kernel(&r.stack), r.words + 7);
+	assert_ptr_equal(record_native(&r.stack), r.words + 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(accepts_what_the_kernel_side_sends),
+		cmocka_unit_test(accepts_a_stack_without_frames_and_the_largest),
+		cmocka_unit_test(refuses_sizes_that_are_not_the_records),
+		cmocka_unit_test(refuses_null_and_unaligned_data),
+		cmocka_unit_test(refuses_counts_that_do_not_fit_the_length),
+		cmocka_unit_test(refuses_counts_above_the_limits),
+		cmocka_unit_test(refuses_stops_that_no_stack_can_have),
+		cmocka_unit_test(accepts_every_stop_of_a_walk),
+		cmocka_unit_test(refuses_unknown_ways_a_frame_was_found),
+		cmocka_unit_test(refuses_reserved_bytes_that_are_set),
+		cmocka_unit_test(refuses_unknown_reasons_for_a_space),
+		cmocka_unit_test(unknown_types_and_flags_can_be_skipped),
+		cmocka_unit_test(parts_of_a_stack_are_where_the_kernel_put_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* shortlived MS [STATUS]: burns MS milliseconds of CPU time in main -> spin, then exits. */
+#include "workload.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+NODE void spin(void)
+{
+	burn(20000);
+}
+
+int main(int argc, char **argv)
+{
+	clock_t end = (argc > 1 ? atol(argv[1]) : 300) * (CLOCKS_PER_SEC / 1000);
+
+	ready();
+	while (clock() < end) {
+		spin();
+		BARRIER();
+	}
+	printf("done\n");
+	return argc > 2 ? atoi(argv[2]) : 0;
+}
