@@ -208,8 +208,8 @@ test-full: deps-test ## everything an issue is closed on: long runs, fresh root,
 	$(Q)RPROF_FULL=1 tests/run full
 
 KERNEL ?= amd64-5.10
-vm: ## boot one kernel in a virtual machine and test in it: KERNEL=amd64-5.10|s390x-6.12|...
-	$(Q)tests/vm/kernel.sh $(KERNEL)
+vm: all ## boot one kernel in a virtual machine and test in it: KERNEL=amd64-5.10|s390x-6.12|...
+	$(Q)tests/e2e/kernels.py $(KERNEL)
 
 install: all ## install program, man page and completion under DESTDIR/PREFIX
 	install -D -m 755 build/$(HOST_ARCH)/rprof-bpf $(DESTDIR)$(PREFIX)/sbin/rprof-bpf

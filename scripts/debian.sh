@@ -36,24 +36,28 @@ debian_uri() (
 			exit
 		fi
 	done
-	die "$1: this machine's apt has no Debian source to derive its place from (looked for: $names)"
+	say "$1: this machine's apt has no Debian source to derive its place from (looked for: $names)"
+	exit 1
 )
 
-# debian_sources SUITE...: the lines of a sources.list; what the mirror does not have is not known yet
+# debian_sources SUITE...: the lines of a sources.list; without *-security where this machine has none
 debian_sources() (
 	keys=/usr/share/keyrings/debian-archive-keyring.gpg
 	signed=
 	[ ! -e $keys ] || signed="[signed-by=$keys] "
-	for suite in "$@"; do
-		uri=$(debian_uri "$suite") || exit 1
-		echo "deb $signed$uri $suite main"
+	for name in "$@"; do
+		case $name in
+		*-security) uri=$(debian_uri "$name" 2>/dev/null) || continue ;;
+		*) uri=$(debian_uri "$name") || exit 1 ;;
+		esac
+		echo "deb $signed$uri $name main"
 	done
 )
 
 # debian_net_conf: this machine's proxies and other ways to the mirror, as apt configuration.
 # Release files of old suites and of mirrors that lag are past their date; they are signed anyway.
 debian_net_conf() {
-	apt-config dump | grep -E '^Acquire::(http|https|ftp|Retries|ForceIPv|By-Hash)' |
+	apt-config dump | grep -E '^Acquire::(http|https|ftp|Retries|ForceIPv|By-Hash|Check-)' |
 		grep -v -e '::User-Agent ' -e '[Aa]uto-[Dd]etect ' || :
 	echo 'Acquire::Check-Valid-Until "false";'
 	echo 'Acquire::Languages "none";'

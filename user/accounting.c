@@ -170,8 +170,9 @@ static void print_cost(FILE *f, const struct accounting *a, bool all)
 	if (c[RPROF_COUNT_TIMED])
 		fprintf(f, "  %-28s %12.2f  us of BPF time per sample\n", "cost",
 			c[RPROF_COUNT_TIMED_NS] / 1e3 / c[RPROF_COUNT_TIMED]);
-	fprintf(f, "  %-28s %11.2f%%  of one CPU, rprof-bpf itself (%.3f s)\n", "own CPU",
-		a->elapsed_ns ? 100.0 * a->own_cpu_ns / a->elapsed_ns : 0.0, a->own_cpu_ns / 1e9);
+	fprintf(f, "  %-28s %11.2f%%  of one CPU by rprof-bpf itself, after %.2f s to start\n",
+		"own CPU", a->elapsed_ns ? 100.0 * a->own_cpu_ns / a->elapsed_ns : 0.0,
+		a->start_cpu_ns / 1e9);
 	if (!all)
 		return;
 	row(f, "stacks sent", c[RPROF_COUNT_STACKS]);

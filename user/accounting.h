@@ -27,7 +27,8 @@ struct accounting {
 	__u64 unknown_stacks;		/* SAMPLE records whose stack was not known: a loss */
 	__u64 bad_records;
 	__u64 elapsed_ns;
-	__u64 own_cpu_ns;
+	__u64 start_cpu_ns;		/* CPU time of rprof-bpf before sampling, */
+	__u64 own_cpu_ns;		/* and while it sampled */
 };
 
 __s64 accounting_expected(const struct accounting *a);	/* periods */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "array.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 void *array_grow(void *items, size_t *cap, size_t need, size_t size)
@@ -15,7 +16,7 @@ void *array_grow(void *items, size_t *cap, size_t need, size_t size)
 		n = need;
 	if (n < 16)
 		n = 16;
-	if (__builtin_mul_overflow(n, size, &bytes))
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > PTRDIFF_MAX)
 		return NULL;
 	grown = realloc(items, bytes);
 	if (grown)

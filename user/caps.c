@@ -90,8 +90,8 @@ static bool explain_needs(const struct caps_facts *f, struct text *t)
 	return required;
 }
 
-static void add_missing(const struct caps_facts *f, struct text *t, const char *prefix,
-			size_t skip, const char *between)
+static void add_missing(const struct caps_facts *f, struct text *t, const char *prefix, size_t skip,
+			const char *between)
 {
 	const char *separator = "";
 
@@ -124,13 +124,15 @@ static void explain_settings(const struct caps_facts *f, struct text *t)
 		add(t, "lockdown: the kernel is in confidentiality mode: BPF programs may not read "
 		       "kernel memory (boot without lockdown=confidentiality)\n");
 	if (f->kptr_restrict >= 2)
-		add(t, "kernel symbols: hidden from everybody by kernel.kptr_restrict=%d "
-		       "(sysctl kernel.kptr_restrict=1)\n",
+		add(t,
+		    "kernel symbols: hidden from everybody by kernel.kptr_restrict=%d "
+		    "(sysctl kernel.kptr_restrict=1)\n",
 		    f->kptr_restrict);
 	/* Ubuntu's level 4 asks for CAP_SYS_ADMIN, where upstream's and Debian's take CAP_PERFMON. */
 	if (f->perf_event_paranoid >= 4 && !(f->effective & BIT(CAP_SYS_ADMIN)))
-		add(t, "perf events: kernel.perf_event_paranoid=%d may ask for CAP_SYS_ADMIN "
-		       "(sudo, or sysctl kernel.perf_event_paranoid=2)\n",
+		add(t,
+		    "perf events: kernel.perf_event_paranoid=%d may ask for CAP_SYS_ADMIN "
+		    "(sudo, or sysctl kernel.perf_event_paranoid=2)\n",
 		    f->perf_event_paranoid);
 }
 

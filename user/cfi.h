@@ -11,16 +11,17 @@
 struct cfi;
 
 /*
- * cfi_load() - read .eh_frame of @elf.
- * @file_size: bytes; what is not within it, or larger than 64 MiB, counts as absent
+ * cfi_load() - read .eh_frame, found by section or, in a file without sections, by segment.
+ * @elf: only its headers are taken through libelf
+ * @fd: the same file
+ * @file_size: bytes; what is not within it, or larger than EH_FRAME_MAX, counts as absent
  *
- * @elf must outlive the result, its file descriptor need not.
  * Return: 0, -ENOENT (no rules) or -errno.
  */
-int cfi_load(Elf *elf, __u64 file_size, struct cfi **out);
+int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out);
 void cfi_free(struct cfi *c);
 
 /* As cfi_rule_at(), for one file's rules. */
-void cfi_find(struct cfi *c, __u64 vaddr, struct cfi_rule *out);
+void cfi_find(const struct cfi *c, __u64 vaddr, struct cfi_rule *out);
 
 #endif

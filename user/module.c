@@ -33,7 +33,6 @@ struct module {
 	__u64 file_size;
 	struct segment *segments;	/* PT_LOADs with file contents */
 	size_t n_segments;
-	Elf *elf;		/* NULL unless cfi needs it */
 	struct elf_symbols *symbols;	/* NULL: none */
 	struct cfi *cfi;		/* NULL: none */
 };
@@ -127,8 +126,6 @@ void module_free(struct module *m)
 	module_close_file(m);
 	cfi_free(m->cfi);
 	elf_symbols_free(m->symbols);
-	if (m->elf)
-		elf_end(m->elf);
 	free(m->segments);
 	free(m);
 }
@@ -174,6 +171,8 @@ static bool sections_are_sane(const struct module *m)
 
 int module_load(struct module *m)
 {
+	Elf *elf = NULL;
+
 	if (m->loaded)
 		return 0;
 	if (m->fd < 0)
@@ -181,16 +180,12 @@ int module_load(struct module *m)
 	m->loaded = true;
 	elf_version(EV_CURRENT);
 	if (sections_are_sane(m))
-		m->elf = elf_begin(m->fd, ELF_C_READ, NULL);
-	if (m->elf) {
+		elf = elf_begin(m->fd, ELF_C_READ, NULL);
+	if (elf) {
 		/* A file without the one or the other is no error: there is nothing to say then. */
-		elf_symbols_load(m->elf, m->fd, m->file_size, &m->symbols);
-		cfi_load(m->elf, m->file_size, &m->cfi);
-		elf_cntl(m->elf, ELF_C_FDDONE);
-	}
-	if (m->elf && !m->cfi) {
-		elf_end(m->elf);
-		m->elf = NULL;
+		elf_symbols_load(elf, m->fd, m->file_size, &m->symbols);
+		cfi_load(elf, m->fd, m->file_size, &m->cfi);
+		elf_end(elf);
 	}
 	module_close_file(m);
 	return 0;

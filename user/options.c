@@ -30,9 +30,10 @@
 
 /* Subcommands and options that are planned, so that their error is not "unknown". */
 static const char *const later_commands[] = { "check", "dump", "top", "report", "diff" };
-static const char *const later_options[] = { "-e",     "--event", "--mode",	   "--cgroup",
-					     "-s",     "--subprocesses", "--no-native", "-i",
-					     "--idle", "-g",	  "--gil" };
+static const char *const later_options[] = {
+	"-e", "--event", "--mode", "--cgroup", "-s",	      "--subprocesses",
+	"-i", "--idle",	 "-g",	   "--gil",    "--no-native",
+};
 
 static bool in_list(const char *word, const char *const *list, size_t n)
 {

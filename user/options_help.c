@@ -203,7 +203,7 @@ static void put_help(FILE *f)
 	      "Examples:\n"
 	      "  sudo rprof-bpf -p 1234               a process, until Ctrl-C\n"
 	      "  sudo rprof-bpf -p 1234 -d 30 -o out  for 30 seconds, into a file\n"
-	      "  sudo rprof-bpf -F 999 -- make -j4    a command, from its first instruction\n"
+	      "  sudo rprof-bpf -F 999 -- ./bench     a command, from its first instruction\n"
 	      "  sudo rprof-bpf -a -d 5m -t           everything, for 5 minutes, by thread\n",
 	      f);
 	for (const struct poptOption *group = options_table; !is_end(group); group++) {

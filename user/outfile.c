@@ -109,7 +109,8 @@ static int check_destination(const struct outfile *f)
 /* A name that nobody can guess: otherwise it could be taken, and we stopped, by anyone. */
 static int make_temp_name(struct outfile *f)
 {
-	static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX";
+	static const char letters[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX";
 	unsigned char random[6];
 	char suffix[sizeof(random) + 1];
 

@@ -187,7 +187,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	p->account.cpu_exact = cputime_exact(p->cputime);
 	p->account.bad_records = session_bad_records(p->session);
 	p->account.elapsed_ns = elapsed_ns;
-	p->account.own_cpu_ns = own_cpu_ns();
+	p->account.own_cpu_ns = own_cpu_ns() - p->account.start_cpu_ns;
 	return 0;
 }
 
@@ -249,6 +249,7 @@ static int sample_and_write(struct profiler *p, struct loop *loop)
 	}
 	if (err)
 		return EXIT_ERROR;
+	p->account.start_cpu_ns = own_cpu_ns();
 	err = loop_run(loop, &elapsed_ns);
 	if (finish(p, elapsed_ns) || err)
 		return EXIT_ERROR;

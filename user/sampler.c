@@ -138,6 +138,7 @@ static int start_cpu(struct sampler *s, unsigned int cpu)
 	}
 	s->fds[cpu] = fd;
 	s->counts[cpu] = 0;
+	log_debug("CPU %u: sampling event opened", cpu);
 	return 0;
 }
 

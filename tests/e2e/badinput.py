@@ -18,9 +18,8 @@ from rprof_e2e import (BINARY, Profiler, Result, Skip, bpf_objects, build, check
 import deepstacks
 
 NOBODY = 65534
-# How a remedy begins or what it says; the messages are prose, so this is a net with wide meshes.
-REMEDY = (r"\b(try|use|need|needs|must|allowed|check|give|run|between|from|to|sudo|see|at least|"
-          r"at most|free|choose|only)\b")
+# A remedy is in brackets or says what to do; the messages are prose, so the meshes are wide.
+REMEDY = r"\([^)]+\)|\b(try|use|need|needed|must|expected|give|run|instead|raise|free|choose|only)\b"
 
 
 def expect_message(result, status, *patterns):
@@ -106,7 +105,10 @@ def a_kernel_thread():
     # kthreadd is pid 2 wherever we are not in a pid namespace of our own.
     with open("/proc/2/stat", encoding="utf-8") as stat:
         expect("(kthreadd)" in stat.read(), "premise: pid 2 is kthreadd")
-    refused(1, [r"\b2\b", "kernel thread"], "-p", 2)
+    result = record("-p", 2, "-d", 1, "--stats")
+    expect(result.status in (0, 3), f"{result}")
+    expect(re.search(r"-p 2: is a kernel thread", result.err), f"that is not said\n{result}")
+    check_accounting(result)
 
 
 @test()
@@ -178,12 +180,13 @@ def start_comm(comm):
 
 @test()
 def two_hundred_threads():
-    process = workload(build("threads.c"), 200)
+    # They are nice: 200 busy threads would leave the profiler a hundredth of a CPU to start with.
+    process = workload("nice", "-n", 19, build("threads.c"), 200)
     result = record("-p", process.pid, "-F", 999, "-d", 5, "-t", "--stats").ok()
     check_accounting(result)
     tids = {s.comm for s in result.stacks() if "thread_spin" in s.frames}
     note(f"{len(tids)} threads seen")
-    # 200 busy threads share the CPUs in slices of a few milliseconds: 25 ms or more for each.
+    # They share the CPUs in slices of a few milliseconds: 25 ms or more for each.
     expect(len(tids) >= 190, f"only {len(tids)} of 200 threads seen")
 
 
@@ -261,6 +264,7 @@ def a_full_disk_is_said_and_leaves_no_half_file():
         expect_message(result, 1, re.escape(f"{folder}/out"), "no space|full")
         expect_equal(os.listdir(folder), [], "files left on the full disk")
         check_accounting(result)
+        expect(result.out, f"what was collected is lost\n{result}")
         expect_nothing_left(before)
     finally:
         subprocess.run(["umount", folder], check=True)
@@ -329,9 +333,21 @@ def the_output_belongs_to_the_user_that_sudo_came_from():
     expect_equal((stat.st_uid, stat.st_gid), (NOBODY, NOBODY), "owner")
     expect_equal(stat.st_mode & 0o111, 0, "execute bits")
     for bad in ("nonsense", "-1", "4294967296"):
+        os.remove(path)
         record("-p", process.pid, "-F", 999, "-d", 1, "-o", path,
                env=dict(sudo, SUDO_UID=bad)).ok()
         expect_equal(os.stat(path).st_uid, 0, f"owner with SUDO_UID={bad}")
+
+
+@test()
+def the_file_of_another_user_is_not_replaced():
+    process, path = workload(build("spin.c")), scratch("theirs")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("precious\n")
+    os.chown(path, NOBODY, NOBODY)
+    refused(1, [re.escape(path), "another user"], "-p", process.pid, "-d", 1, "-o", path)
+    with open(path, encoding="utf-8") as file:
+        expect_equal(file.read(), "precious\n", "their file")
 
 
 @test()
@@ -410,16 +426,17 @@ def a_cpu_that_goes_and_comes_loses_nothing():
         time.sleep(1)
     finally:
         switch_cpu1("1")
-    time.sleep(0.5)
+    time.sleep(1.5)
     for tid in os.listdir(f"/proc/{process.pid}/task"):
         os.sched_setaffinity(int(tid), {1})
     # Everything runs on the CPU that came back: without a new event there all of it is missing.
-    time.sleep(3)
+    time.sleep(5)
     result = profiler.stop().ok()
     stats = check_accounting(result)
     note(f"missed {stats['missed']} of {stats['expected']}")
-    # The CPU that came back is not sampled until the profiler notices: 10 %.
-    expect(abs(stats["missed"]) < 0.1 * stats["expected"], f"{result}")
+    # The CPU that came back is not sampled until the profiler notices, within a second: 1 of 11
+    # CPU seconds. Had it not noticed, it would be 6.5.
+    expect(abs(stats["missed"]) < 0.2 * stats["expected"], f"{result}")
 
 
 @test()

@@ -79,7 +79,7 @@ def it_is_sampled_from_its_first_instruction():
 def it_runs_as_the_user_that_sudo_came_from():
     sudo = dict(os.environ, SUDO_UID=str(NOBODY), SUDO_GID=str(NOBODY), SUDO_USER="nobody")
     for options, uid in (([], NOBODY), (["--as-root"], 0)):
-        result = record(*options, "-o", "/dev/null", "--", "sh", "-c",
+        result = record(*options, "-o", scratch(f"as-{uid}.folded"), "--", "sh", "-c",
                         "id -u; id -g; grep Groups /proc/self/status | tr -d 'Groups: \\t'; "
                         "grep CapEff /proc/self/status", env=sudo)
         lines = result.out.splitlines()

@@ -81,7 +81,8 @@ static void plain_user_is_told_to_use_sudo(void **state)
 	assert_says("CAP_BPF is missing: needed to load BPF programs\n");
 	assert_says("CAP_PERFMON is missing: needed to");
 	assert_says("sudo rprof-bpf");
-	assert_says("setcap CAP_BPF,CAP_PERFMON,CAP_SYS_PTRACE,CAP_CHECKPOINT_RESTORE,CAP_SYSLOG=ep");
+	assert_says(
+		"setcap CAP_BPF,CAP_PERFMON,CAP_SYS_PTRACE,CAP_CHECKPOINT_RESTORE,CAP_SYSLOG=ep");
 	assert_silent_about("--cap-add");
 }
 
@@ -91,7 +92,8 @@ static void root_of_a_container_is_told_what_to_add(void **state)
 
 	f.effective = BIT(CAP_CHOWN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_SYSLOG);
 	assert_false(explain(f));
-	assert_says("--cap-add=BPF --cap-add=PERFMON --cap-add=CHECKPOINT_RESTORE, or --privileged");
+	assert_says(
+		"--cap-add=BPF --cap-add=PERFMON --cap-add=CHECKPOINT_RESTORE, or --privileged");
 	assert_silent_about("sudo");
 	assert_silent_about("SYS_PTRACE");
 }

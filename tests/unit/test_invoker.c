@@ -42,8 +42,9 @@ static void ids_count_only_for_root(void **state)
 
 static void ids_that_are_none_are_ignored(void **state)
 {
-	static const char *const bad[] = { NULL, "", "-1", "x", "1000 ", "4294967295", "4294967296",
-					   "18446744073709552616" };
+	static const char *const bad[] = {
+		NULL, "", "-1", "x", "1000 ", "4294967295", "4294967296", "18446744073709552616"
+	};
 	uid_t uid;
 	gid_t gid;
 

@@ -76,8 +76,8 @@ static void end_capture(void)
 	close(reader);
 }
 
-static int __attribute__((format(printf, 2, 3))) from_libbpf(unsigned int level, const char *fmt,
-							     ...)
+static int __attribute__((format(printf, 2, 3)))
+from_libbpf(unsigned int level, const char *fmt, ...)
 {
 	va_list args;
 	int n;
@@ -171,8 +171,7 @@ static void message_takes_the_progress_line_away(void **state)
 	log_info("hello");
 	log_info("again");
 	end_capture();
-	assert_string_equal(text,
-			    "\r5 samples\033[K\r\033[Krprof-bpf: hello\nrprof-bpf: again\n");
+	assert_string_equal(text, "\r5 samples\033[K\r\033[Krprof-bpf: hello\nrprof-bpf: again\n");
 }
 
 static void progress_never_wraps(void **state)

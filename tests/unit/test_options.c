@@ -214,14 +214,14 @@ static void bare_format_of_bcc_is_explained(void **state)
 	assert_error("-p 1 -f", "-f: needs a value (bcc's -f is the default here: leave it out)");
 	assert_error("-f -p 1", "-f, --format \"-p\": expected folded (bcc's -f without a value is "
 				"the default here: leave it out)");
-	assert_error("-p 1 -f 5", "-f, --format \"5\": expected folded (bcc's -f without a value is "
-				  "the default here: leave it out)");
+	assert_error("-p 1 -f 5",
+		     "-f, --format \"5\": expected folded (bcc's -f without a value is "
+		     "the default here: leave it out)");
 }
 
 static void options_we_do_not_have_are_named(void **state)
 {
-	assert_error("-p 1 --bogus",
-		     "option \"--bogus\": unknown (rprof-bpf --help lists them)");
+	assert_error("-p 1 --bogus", "option \"--bogus\": unknown (rprof-bpf --help lists them)");
 	assert_error("-p 1 -Z", "option \"-Z\": unknown (rprof-bpf --help lists them)");
 	assert_error("-p 1 -e cycles", "option \"-e\": not in this version");
 	assert_error("-p 1 --mode wall", "option \"--mode\": not in this version");

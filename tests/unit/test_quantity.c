@@ -18,9 +18,9 @@ static void frequencies_are_read_exactly(void **state)
 		const char *text;
 		__u32 hz;
 	} good[] = {
-		{ "1", 1 },	     { "99", 99 },	  { "0099", 99 },      { "997hz", 997 },
-		{ "997Hz", 997 },    { "1k", 1000 },	  { "1khz", 1000 },    { "1KHZ", 1000 },
-		{ "4.5khz", 4500 },  { "4.999k", 4999 },  { "99.0", 99 },      { "100khz", 100000 },
+		{ "1", 1 },	      { "99", 99 },	  { "0099", 99 },   { "997hz", 997 },
+		{ "997Hz", 997 },     { "1k", 1000 },	  { "1khz", 1000 }, { "1KHZ", 1000 },
+		{ "4.5khz", 4500 },   { "4.999k", 4999 }, { "99.0", 99 },   { "100khz", 100000 },
 		{ "100000", 100000 }, { "0.001k", 1 },
 	};
 
@@ -34,12 +34,14 @@ static void frequencies_are_read_exactly(void **state)
 
 static void frequencies_out_of_range_are_told_from_nonsense(void **state)
 {
-	static const char *const range[] = { "0",      "0.5",	 "99.5",   "100001", "1000000000",
-					     "101khz", "0.0005k", "0khz",
-					     "99999999999999999999999999999999" };
-	static const char *const nonsense[] = { "",	"-1",  "+1", " 99", "99 ",  "nan", "inf",
-						"1e3",	"0x63", ".5", "5.",  "k",    "hz",  "1mhz",
-						"99,5", "1.2.3", "--", "1khz " };
+	static const char *const range[] = {
+		"0",	   "0.5",	 "99.5",
+		"100001",  "1000000000", "101khz",
+		"0.0005k", "0khz",	 "99999999999999999999999999999999"
+	};
+	static const char *const nonsense[] = { "",    "-1",   "+1",   " 99",	"99 ", "nan",
+						"inf", "1e3",  "0x63", ".5",	"5.",  "k",
+						"hz",  "1mhz", "99,5", "1.2.3", "--",  "1khz " };
 	__u32 hz = 7;
 
 	for (size_t i = 0; i < ARRAY_SIZE(range); i++)
@@ -55,10 +57,18 @@ static void durations_are_read_exactly(void **state)
 		const char *text;
 		__u64 ns;
 	} good[] = {
-		{ "30", 30 * SECOND },	  { "30s", 30 * SECOND },     { "30S", 30 * SECOND },
-		{ "500ms", SECOND / 2 },  { "0.5", SECOND / 2 },      { "1.5s", 3 * SECOND / 2 },
-		{ "5m", 300 * SECOND },	  { "5min", 300 * SECOND },   { "1h", 3600 * SECOND },
-		{ "0.1h", 360 * SECOND }, { "2d", 2 * 86400 * SECOND }, { "1ms", SECOND / 1000 },
+		{ "30", 30 * SECOND },
+		{ "30s", 30 * SECOND },
+		{ "30S", 30 * SECOND },
+		{ "500ms", SECOND / 2 },
+		{ "0.5", SECOND / 2 },
+		{ "1.5s", 3 * SECOND / 2 },
+		{ "5m", 300 * SECOND },
+		{ "5min", 300 * SECOND },
+		{ "1h", 3600 * SECOND },
+		{ "0.1h", 360 * SECOND },
+		{ "2d", 2 * 86400 * SECOND },
+		{ "1ms", SECOND / 1000 },
 		{ "1000d", QUANTITY_DURATION_MAX_NS },
 	};
 
@@ -72,8 +82,14 @@ static void durations_are_read_exactly(void **state)
 
 static void durations_of_nothing_or_of_ages_are_refused(void **state)
 {
-	static const char *const range[] = { "0",	   "0s",       "0.0", "0.5ms", "0.0000000001",
-					     "1001d",	   "86400001", "99999999999h",
+	static const char *const range[] = { "0",
+					     "0s",
+					     "0.0",
+					     "0.5ms",
+					     "0.0000000001",
+					     "1001d",
+					     "86400001",
+					     "99999999999h",
 					     "18446744073709551616",
 					     "1000000000000000000000000000000000d" };
 	static const char *const nonsense[] = { "", "-5", "5x", "s", "5 s", "1h30m", "nan", "1e1" };

@@ -15,10 +15,8 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct frame leaf_first[] = {
-	{ "_raw_spin_lock", FRAME_KERNEL },
-	{ "do_syscall_64", FRAME_KERNEL },
-	{ "write", FRAME_NATIVE },
-	{ "[caller unknown]", FRAME_MARK },
+	{ "_raw_spin_lock", FRAME_KERNEL }, { "do_syscall_64", FRAME_KERNEL },
+	{ "write", FRAME_NATIVE },	    { "[caller unknown]", FRAME_MARK },
 	{ "main", FRAME_NATIVE },
 };
 
@@ -47,8 +45,7 @@ static void line_is_comm_then_root_to_leaf_then_count(void **state)
 		.count = 42,
 	};
 
-	assert_line(&s, false,
-		    "app;main;[caller unknown];write;do_syscall_64;_raw_spin_lock 42\n");
+	assert_line(&s, false, "app;main;[caller unknown];write;do_syscall_64;_raw_spin_lock 42\n");
 }
 
 static void annotate_marks_kernel_frames_only(void **state)
@@ -97,8 +94,9 @@ static void hostile_names_stay_one_frame_of_one_line(void **state)
 		{ "evil;root 99\nfake;x", FRAME_NATIVE },
 		{ "[truncated: no frame pointer in a;b.so]", FRAME_MARK },
 	};
-	struct writer_stack s = { .comm = "x;y\n1 [z]", .frames = frames, .n_frames = 2,
-				  .count = 1 };
+	struct writer_stack s = {
+		.comm = "x;y\n1 [z]", .frames = frames, .n_frames = 2, .count = 1
+	};
 
 	assert_line(&s, false,
 		    "x\\x3by\\x0a1 [z];[truncated: no frame pointer in a\\x3bb.so];"
