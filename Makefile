@@ -34,11 +34,11 @@ SYSROOT := $(shell scripts/s390x-sysroot.sh)
 CC := s390x-linux-gnu-gcc --sysroot=$(SYSROOT)
 TARGET_BPFTOOL := qemu-s390x-static -L $(SYSROOT) $(SYSROOT)/usr/sbin/bpftool
 LIB_CFLAGS :=
-LIBS := -lbpf -lelf -ldw -lpopt
+LIBS := -lbpf -lelf -lpopt
 else
 TARGET_BPFTOOL := $(BPFTOOL)
-LIB_CFLAGS = $(shell $(PKG_CONFIG) --cflags libbpf libelf libdw popt)
-LIBS = $(shell $(PKG_CONFIG) --libs libbpf libelf libdw popt)
+LIB_CFLAGS = $(shell $(PKG_CONFIG) --cflags libbpf libelf popt)
+LIBS = $(shell $(PKG_CONFIG) --libs libbpf libelf popt)
 endif
 
 BPF_CFLAGS := -target $(BPF_TARGET) -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
@@ -84,7 +84,7 @@ BUILD = $(AS_USER) $(MAKE) --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all demo test test-full check unit fuzz vm install uninstall clean help format \
-	check-format check-arch workloads tests deps-build deps-demo deps-test
+	workloads tests deps-build deps-demo deps-test
 
 all: build/rprof-bpf ## build the program of this machine: build/rprof-bpf
 
@@ -176,10 +176,7 @@ SOURCES := $(wildcard bpf/*.[ch] bpf/arch/*.h include/rprof/*.h user/*.[ch] test
 	tests/bpf/*.[ch] tests/hostbpf/*.[ch] tests/hostbpf/bpf/*.h tests/fuzz/*.c tests/workloads/*.c)
 
 format: ## rewrite the C files in house style
-	$(Q)clang-format -i $(SOURCES)
-
-check-format:
-	$(Q)clang-format --dry-run --Werror $(SOURCES)
+	$(Q)scripts/format.py $(SOURCES)
 
 check: tests ## what needs no root: format, style rules, unit and walker tests
 	$(Q)tests/run check

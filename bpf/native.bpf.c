@@ -18,16 +18,16 @@ _Static_assert(RPROF_MAX_MAPPINGS <= 1 << (SEARCH_STEPS - 1), "search reaches ev
 __noinline int find_mapping(u32 slot)
 {
 	struct scratch *s = scratch_at(slot);
-	u32 lo, hi;
+	struct rprof_mapping *m;
+	u32 lo, hi, end;
 
 	if (!s)
 		return 0;
 	lo = s->table_first;
-	hi = lo + s->table_count;
+	hi = end = lo + s->table_count;
 	s->searches++;
 	for (int i = 0; i < SEARCH_STEPS; i++) {
 		u32 mid = lo + (hi - lo) / 2;
-		struct rprof_mapping *m;
 
 		if (lo >= hi)
 			break;
@@ -36,11 +36,6 @@ __noinline int find_mapping(u32 slot)
 			break;
 		if (s->want < m->start) {
 			hi = mid;
-			/* The main stack grows into the gap below it; nothing else is mapped there. */
-			if ((m->flags & RPROF_MAPPING_GROWSDOWN) && lo == mid) {
-				s->found = *m;
-				return 1;
-			}
 		} else if (s->want >= m->end) {
 			lo = mid + 1;
 		} else {
@@ -48,7 +43,14 @@ __noinline int find_mapping(u32 slot)
 			return 1;
 		}
 	}
-	return 0;
+	/* The main stack grows into the gap below it; nothing else is mapped there. */
+	if (lo < hi || lo >= end)
+		return 0;
+	m = bpf_map_lookup_elem(&rprof_mappings, &lo);
+	if (!m || !(m->flags & RPROF_MAPPING_GROWSDOWN))
+		return 0;
+	s->found = *m;
+	return 1;
 }
 
 static __always_inline bool inside(const struct rprof_mapping *m, u64 addr)
@@ -56,21 +58,27 @@ static __always_inline bool inside(const struct rprof_mapping *m, u64 addr)
 	return addr >= m->start && addr < m->end;
 }
 
-/* Is @addr in executable memory? Without a table nobody knows: analysis asks again (UNCHECKED). */
+#define LOWEST_CODE 65536ULL	/* vm.mmap_min_addr's default: nothing is mapped below */
+
+/* What a full table does not hold may have been mapped since: analysis looks again (UNCHECKED). */
 __noinline int executable(u32 slot, u64 addr)
 {
 	struct scratch *s = scratch_at(slot);
 
-	if (!s)
-		return 0;
-	if (!s->table_count || inside(&s->exec_map, addr) || inside(&s->exec_map2, addr))
-		return 1;
+	if (!s || addr < LOWEST_CODE)
+		return CODE_NO;
+	if (!s->table_count)
+		return CODE_UNKNOWN;
+	if (inside(&s->exec_map, addr) || inside(&s->exec_map2, addr))
+		return CODE_YES;
 	s->want = addr;
-	if (!find_mapping(slot) || !(s->found.flags & RPROF_MAPPING_EXEC))
-		return 0;
+	if (!find_mapping(slot))
+		return CODE_UNKNOWN;
+	if (!(s->found.flags & RPROF_MAPPING_EXEC))
+		return CODE_NO;
 	s->exec_map2 = s->exec_map;
 	s->exec_map = s->found;
-	return 1;
+	return CODE_YES;
 }
 
 static __always_inline int push_frame(struct scratch *s, u64 pc, u64 how)
@@ -119,12 +127,17 @@ static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u64 
 		return 0;
 	at &= WINDOW - 1;
 	pc = *(u64 *)(s->window + at);
-	/* A mere candidate that nobody can check is noise. */
-	if (!s->table_count && how >= RPROF_HOW_WORD_SP)
+	switch (executable(slot, pc)) {
+	case CODE_YES:
+		return push_frame(s, pc, how);
+	case CODE_UNKNOWN:
+		/* A mere candidate that nobody can check is noise. */
+		if (how >= RPROF_HOW_WORD_SP)
+			return 0;
+		return push_frame(s, pc, how | RPROF_NATIVE_UNCHECKED);
+	default:
 		return 0;
-	if (!executable(slot, pc))
-		return 0;
-	return push_frame(s, pc, how);
+	}
 }
 
 /* An interrupted frame that is not up: what may be its caller, and how well that is proven. */
@@ -132,8 +145,7 @@ static __always_inline int push_missing_caller(struct scratch *s, u32 slot)
 {
 	int how = RPROF_HOW_PC;
 
-	if (ARCH_CODE_BYTES &&
-	    !bpf_probe_read_user(s->code, ARCH_CODE_BYTES, (void *)s->frame.ip))
+	if (ARCH_CODE_BYTES && !bpf_probe_read_user(s->code, ARCH_CODE_BYTES, (void *)s->frame.ip))
 		how = arch_repair(s->code);
 	if (how == RPROF_HOW_CHAIN)
 		return 0;
@@ -166,6 +178,7 @@ __noinline int native_begin(u32 slot)
 __noinline int native_chunk(u32 slot)
 {
 	struct scratch *s = scratch_at(slot);
+	u64 how;
 
 	if (!s)
 		return 1;
@@ -173,9 +186,11 @@ __noinline int native_chunk(u32 slot)
 		if (arch_frame_next(s, slot))
 			return 1;
 		/* The frame's ip is recorded before its link is tested: the outermost has link 0. */
-		if (!executable(slot, s->frame.ip))
+		how = executable(slot, s->frame.ip);
+		if (how == CODE_NO)
 			return walk_stop(s, RPROF_STOP_NOT_EXEC);
-		if (push_frame(s, s->frame.ip, RPROF_HOW_CHAIN))
+		how = how == CODE_YES ? 0 : RPROF_NATIVE_UNCHECKED;
+		if (push_frame(s, s->frame.ip, how | RPROF_HOW_CHAIN))
 			return 1;
 	}
 	return 0;

@@ -9,7 +9,8 @@
 /* Is scratch.want inside a mapping of this process? 1: scratch.found holds it. */
 int find_mapping(u32 slot);
 
-/* Is @addr in executable memory of this process? Yes if nobody knows: it has no mapping table. */
+/* Is @addr in executable memory of this process? Unknown: in no mapping that the table has. */
+enum { CODE_NO, CODE_YES, CODE_UNKNOWN };
 int executable(u32 slot, u64 addr);
 
 /* Push the interrupted frame and what may be its missing caller. 1: the walk is over. */

@@ -66,7 +66,8 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 }
 
 /* The interrupted kernel stack. 0 frames and a stop when it was user code, or not wanted. */
-static __always_inline void walk_kernel(struct bpf_perf_event_data *ctx, struct scratch *s, bool user)
+static __always_inline void walk_kernel(struct bpf_perf_event_data *ctx, struct scratch *s,
+					bool user)
 {
 	long len;
 

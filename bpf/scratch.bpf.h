@@ -64,7 +64,8 @@ struct scratch {
 	u8 window[WINDOW + WINDOW_SLACK];
 };
 
-_Static_assert(sizeof(struct scratch) <= 32768, "per-CPU array values end at 32 KiB on all kernels");
+_Static_assert(sizeof(struct scratch) <= 32768,
+	       "per-CPU array values end at 32 KiB on all kernels");
 
 struct rprof_scratch_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The demo: profile a bundled C workload of known call tree, or a process given, and show the folded
 # stacks. Leaves nothing running. Called by `make demo`, as root.
 set -eu

@@ -59,8 +59,8 @@ make_base() {
 # shellcheck disable=SC2317 # by a trap
 cleanup() {
 	if [ -n "$child" ]; then
-		# The group, whose leader lives: it is waited for below.
-		kill -TERM -- "-$child" 2>/dev/null || :
+		# The group, whose leader lives, for it is waited for below; it may not be one yet.
+		kill -s TERM -- "-$child" 2>/dev/null || kill -s TERM "$child" 2>/dev/null || :
 		wait "$child" || :
 	fi
 	if [ -n "$keep" ] && [ -d "$temp/root/root/rprof-bpf" ]; then

@@ -206,6 +206,7 @@ void accounting_print(FILE *f, const struct accounting *a, const struct profile 
 		print_stops(f, a);
 	print_cost(f, a, all);
 	if (!accounting_closes(a))
-		fprintf(f, "rprof-bpf: the accounting does not close: this is a bug, please report it "
-			   "with the output of --stats\n");
+		fprintf(f,
+			"rprof-bpf: the accounting does not close: this is a bug, please report it "
+			"with the output of --stats\n");
 }

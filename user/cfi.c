@@ -72,8 +72,8 @@ static int find_by_segment(Elf *elf, int fd, struct extent *x)
 	if (!vaddr || r.bad)
 		return -ENOENT;
 	for (size_t i = 0; i < n; i++) {
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD ||
-		    vaddr < ph.p_vaddr || vaddr - ph.p_vaddr >= ph.p_filesz)
+		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD || vaddr < ph.p_vaddr ||
+		    vaddr - ph.p_vaddr >= ph.p_filesz)
 			continue;
 		/* How long it is nobody says; it ends with a zero word. */
 		x->offset = ph.p_offset + (vaddr - ph.p_vaddr);
@@ -95,8 +95,7 @@ int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out)
 
 	if (find_by_section(elf, &x) && find_by_segment(elf, fd, &x))
 		return -ENOENT;
-	if (!x.size || x.size > EH_FRAME_MAX || x.size > file_size ||
-	    x.offset > file_size - x.size)
+	if (!x.size || x.size > EH_FRAME_MAX || x.size > file_size || x.offset > file_size - x.size)
 		return -ENOENT;
 	c = calloc(1, sizeof(*c));
 	data = malloc(x.size);
@@ -170,7 +169,7 @@ static enum cfi_state state_of(const struct cfi *c, const struct eh_row *r)
 		return CFI_FP_UP;
 	if (!r->cfa_known || !ra_is_on_stack(r))
 		return CFI_UNKNOWN;
-	if (r->cfa_reg == ARCH_REG_SP && r->fp.kind == EH_SAME)
+	if (r->cfa_reg != ARCH_REG_FP && r->fp.kind == EH_SAME)
 		return CFI_FP_UNTOUCHED;
 	if (r->cfa_reg == ARCH_REG_SP && r->fp.kind == EH_AT_CFA && saved_but_untouched(c, r))
 		return CFI_FP_UNTOUCHED;

@@ -203,8 +203,7 @@ static void step_register(struct machine *m, __u8 op)
 		set_rule(m, reg, EH_AT_CFA, times(reader_uleb(&m->r), m->cie->data_align));
 		break;
 	case DW_CFA_offset_extended_sf:
-		set_rule(m, reg, EH_AT_CFA,
-			 times((__u64)reader_sleb(&m->r), m->cie->data_align));
+		set_rule(m, reg, EH_AT_CFA, times((__u64)reader_sleb(&m->r), m->cie->data_align));
 		break;
 	case DW_CFA_expression:
 		set_expression(m, reg);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Symbols of a hostile file: every size is capped before it is allocated, every offset checked,
- * and no step costs more than n log n. Which symbol an address belongs to is decided once, here,
- * by cutting the address space into ranges; a look-up is then one binary search.
+ * and no step costs more than n log n.
  */
 #include "elf_symbols.h"
 
@@ -15,45 +14,15 @@
 
 #include "array.h"
 #include "idmap.h"
+#include "symbol_ranges.h"
 
 #define MAX_SYMTAB (256u << 20)		/* bytes: 11 million symbols; Chrome's debug build has 5 */
 #define MAX_STRTAB (1u << 30)
 #define MAX_NAME 65535			/* longer ones are cut: seen mangled names have 10,000 */
 #define MAX_NAMES_PER_STRTAB 4		/* tails shared between names make them more than .strtab */
 
-/* A candidate. Which of several for one address wins: by kind first, then what the table says. */
-struct symbol {
-	__u64 start;
-	__u64 end;		/* start if the size is 0 */
-	__u64 section_end;
-	__u32 name;		/* offset in .strtab */
-	__u16 name_len;
-	__u8 kind;		/* enum symbol_kind */
-	__u8 rank;		/* binding: 0 global, 1 weak, 2 local and the rest */
-};
-
-enum symbol_kind {
-	SYMBOL_SIZED,		/* function with a size: reaches exactly that far */
-	SYMBOL_UNSIZED,		/* function of size 0: assembly; reaches to the next symbol */
-	SYMBOL_LABEL,		/* no type, in an executable section: only where nothing else is */
-	SYMBOL_KINDS
-};
-
-struct range {
-	__u64 start;
-	__u64 end;
-	__u64 symbol_start;	/* differs from start where an inner symbol cut the range */
-	__u32 name;		/* offset in names */
-};
-
-struct ranges {
-	struct range *items;
-	size_t n;
-	size_t cap;
-};
-
 struct elf_symbols {
-	struct ranges ranges;	/* sorted, not overlapping */
+	struct symbol_ranges ranges;
 	char *names;
 };
 
@@ -146,8 +115,8 @@ static int kind_of(const Elf64_Sym *sym, bool in_code)
 
 static int add_symbol(struct loader *l, const Elf64_Sym *sym)
 {
-	static const __u8 ranks[16] = { [STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1,
-					[3 ... 9] = 2, [STB_GNU_UNIQUE] = 0, [11 ... 15] = 2 };
+	static const __u8 ranks[16] = { [STB_LOCAL] = 2, [STB_GLOBAL] = 0,     [STB_WEAK] = 1,
+					[3 ... 9] = 2,	 [STB_GNU_UNIQUE] = 0, [11 ... 15] = 2 };
 	__u64 section_end = 0;
 	struct symbol *grown;
 	size_t len;
@@ -228,124 +197,6 @@ static int read_first_table(struct loader *l, GElf_Word type)
 	return 0;
 }
 
-/*
- * Order for the sweep: by start; at one start the weaker claim first, so that the better one lies
- * on top of it: local before weak before global, then the longer name, then the later in the
- * alphabet (of 256 bytes: a file could make comparisons costly), and so never by chance.
- */
-static int by_claim(const void *pa, const void *pb, void *strtab)
-{
-	const struct symbol *a = pa, *b = pb;
-	int cmp;
-
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->rank != b->rank)
-		return a->rank > b->rank ? -1 : 1;
-	if (a->name_len != b->name_len)
-		return a->name_len > b->name_len ? -1 : 1;
-	cmp = memcmp((char *)strtab + b->name, (char *)strtab + a->name,
-		     a->name_len < 256 ? a->name_len : 256);
-	if (cmp)
-		return cmp;
-	return (a->name < b->name) - (a->name > b->name);
-}
-
-static int add_range(struct ranges *r, __u64 start, __u64 end, const struct symbol *sym)
-{
-	struct range *grown;
-
-	if (start >= end)
-		return 0;
-	grown = array_grow(r->items, &r->cap, r->n + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	r->items = grown;
-	r->items[r->n++] = (struct range){ start, end, sym->start, sym->name };
-	return 0;
-}
-
-/*
- * Sized functions to ranges: an address belongs to the symbol that starts last among those that
- * hold it (an inner entry point, a cold part inside). A stack of open symbols, one pass.
- */
-static int sweep(const struct symbol *syms, size_t n, struct ranges *out)
-{
-	const struct symbol **open = malloc((n + 1) * sizeof(*open));
-	size_t n_open = 0;
-	__u64 at = 0;
-	int err = open ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i <= n && !err; i++) {
-		__u64 until = i < n ? syms[i].start : ~0ULL;
-
-		while (n_open && open[n_open - 1]->end <= until && !err) {
-			const struct symbol *top = open[--n_open];
-
-			err = add_range(out, at, top->end, top);
-			if (top->end > at)
-				at = top->end;
-		}
-		if (n_open && !err)
-			err = add_range(out, at, until, open[n_open - 1]);
-		at = until;
-		if (i < n)
-			open[n_open++] = &syms[i];
-	}
-	free(open);
-	return err;
-}
-
-/* Where the symbol @i, which has no size of its own, ends: at the next one's start or sooner. */
-static __u64 label_end(const struct symbol *syms, size_t n, size_t i)
-{
-	const struct symbol *s = &syms[i];
-	__u64 end = i + 1 < n ? syms[i + 1].start : s->section_end;
-
-	if (s->end > s->start && s->end < end)
-		end = s->end;
-	return s->section_end < end ? s->section_end : end;
-}
-
-/* Lays symbols that claim less into the gaps that @under leaves. */
-static int fill_gaps(struct ranges *under, const struct symbol *syms, size_t n)
-{
-	struct ranges out = { 0 };
-	size_t u = 0;
-	int err = 0;
-
-	for (size_t i = 0; i < n && !err; i++) {
-		__u64 end;
-
-		/* The best claim on an address comes last. */
-		if (i + 1 < n && syms[i + 1].start == syms[i].start)
-			continue;
-		for (; u < under->n && under->items[u].end <= syms[i].start && !err; u++) {
-			const struct range *r = &under->items[u];
-			const struct symbol s = { .start = r->symbol_start, .name = r->name };
-
-			err = add_range(&out, r->start, r->end, &s);
-		}
-		/* Inside a function it is a label of that function. */
-		if (u < under->n && under->items[u].start <= syms[i].start)
-			continue;
-		end = label_end(syms, n, i);
-		if (u < under->n && under->items[u].start < end)
-			end = under->items[u].start;
-		if (!err)
-			err = add_range(&out, syms[i].start, end, &syms[i]);
-	}
-	for (; u < under->n && !err; u++) {
-		const struct range *r = &under->items[u];
-		const struct symbol s = { .start = r->symbol_start, .name = r->name };
-
-		err = add_range(&out, r->start, r->end, &s);
-	}
-	free(under->items);
-	*under = out;
-	return err;
-}
-
 /* One copy of each name that a range uses. Their sum is within the budget. */
 static int keep_names(const struct loader *l, struct elf_symbols *s)
 {
@@ -355,7 +206,7 @@ static int keep_names(const struct loader *l, struct elf_symbols *s)
 
 	idmap_init(&moved);
 	for (size_t i = 0; i < s->ranges.n && !err; i++) {
-		struct range *r = &s->ranges.items[i];
+		struct symbol_range *r = &s->ranges.items[i];
 		size_t len = name_length(l, r->name);
 		char *grown;
 
@@ -377,21 +228,6 @@ static int keep_names(const struct loader *l, struct elf_symbols *s)
 	return err;
 }
 
-static int make_ranges(struct loader *l, struct elf_symbols *s)
-{
-	int err;
-
-	for (int kind = 0; kind < SYMBOL_KINDS; kind++) {
-		if (l->n[kind])
-			qsort_r(l->symbols[kind], l->n[kind], sizeof(struct symbol), by_claim,
-				l->strtab);
-	}
-	err = sweep(l->symbols[SYMBOL_SIZED], l->n[SYMBOL_SIZED], &s->ranges);
-	for (int kind = SYMBOL_UNSIZED; kind < SYMBOL_KINDS && !err; kind++)
-		err = fill_gaps(&s->ranges, l->symbols[kind], l->n[kind]);
-	return err ? err : keep_names(l, s);
-}
-
 int elf_symbols_load(Elf *elf, int fd, __u64 file_size, struct elf_symbols **out)
 {
 	struct loader l = { .elf = elf, .fd = fd, .file_size = file_size };
@@ -405,7 +241,9 @@ int elf_symbols_load(Elf *elf, int fd, __u64 file_size, struct elf_symbols **out
 	if (err != -ENOMEM && !n_symbols(&l))
 		err = read_first_table(&l, SHT_DYNSYM);
 	if (err != -ENOMEM && n_symbols(&l))
-		err = make_ranges(&l, s);
+		err = symbol_ranges_make(&s->ranges, l.symbols, l.n, l.strtab);
+	if (!err && n_symbols(&l))
+		err = keep_names(&l, s);
 	for (int kind = 0; kind < SYMBOL_KINDS; kind++)
 		free(l.symbols[kind]);
 	free(l.strtab);
@@ -421,25 +259,17 @@ void elf_symbols_free(struct elf_symbols *s)
 {
 	if (!s)
 		return;
-	free(s->ranges.items);
+	symbol_ranges_fini(&s->ranges);
 	free(s->names);
 	free(s);
 }
 
 const char *elf_symbols_find(const struct elf_symbols *s, __u64 vaddr, __u64 *start)
 {
-	size_t lo = 0, hi = s->ranges.n;
+	const struct symbol_range *r = symbol_ranges_find(&s->ranges, vaddr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->ranges.items[mid].start <= vaddr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo || vaddr >= s->ranges.items[lo - 1].end)
+	if (!r)
 		return NULL;
-	*start = s->ranges.items[lo - 1].symbol_start;
-	return s->names + s->ranges.items[lo - 1].name;
+	*start = r->symbol_start;
+	return s->names + r->name;
 }

@@ -66,7 +66,8 @@ int followed_add(const struct options *o, pid_t command, struct processes *proce
 			return explain("--tid", o->tids[i], err);
 	}
 	if (command) {
-		err = processes_follow(processes, command, RPROF_PROC_FOLLOW | RPROF_PROC_WAIT_EXEC);
+		err = processes_follow(processes, command,
+				       RPROF_PROC_FOLLOW | RPROF_PROC_WAIT_EXEC);
 		if (!err)
 			err = cputime_add_process(cputime, command, true);
 		if (err)

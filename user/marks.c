@@ -40,9 +40,8 @@ static bool instruction_proves(const struct cfi_rule *rule, unsigned int how)
 static size_t proven_caller(const struct marks_frame *frames, size_t first_chain)
 {
 	for (size_t i = 1; i < first_chain; i++) {
-		if (frames[i].executable &&
-		    (rule_proves(&frames[0].rule, frames[i].how) ||
-		     instruction_proves(&frames[0].rule, frames[i].how)))
+		if (frames[i].executable && (rule_proves(&frames[0].rule, frames[i].how) ||
+					     instruction_proves(&frames[0].rule, frames[i].how)))
 			return i;
 	}
 	return 0;
@@ -76,8 +75,7 @@ static void judge_last(const struct marks_frame *f, unsigned int stop, struct ma
 		return;
 	if (stop == RPROF_STOP_END || stop == RPROF_STOP_NONE) {
 		/* A start routine of assembly has no rule, and the chain's end is all it says. */
-		if (f->rule.state == CFI_UNKNOWN && !f->rule.signal_frame &&
-		    f->how != RPROF_HOW_PC)
+		if (f->rule.state == CFI_UNKNOWN && !f->rule.signal_frame && f->how != RPROF_HOW_PC)
 			v->above = MARK_NONE;
 		return;
 	}

@@ -86,8 +86,9 @@ static int check_pid_namespace(void)
 
 	if (stat("/proc/self/ns/pid", &st) || st.st_ino == INIT_PID_NS)
 		return 0;
-	log_error("rprof-bpf runs in a pid namespace of its own (a container?): its pids are not the "
-		  "kernel's, so nothing would match (run it on the host, or with --pid=host)");
+	log_error(
+		"rprof-bpf runs in a pid namespace of its own (a container?): its pids are not the "
+		"kernel's, so nothing would match (run it on the host, or with --pid=host)");
 	return -ENOTSUP;
 }
 
@@ -100,8 +101,10 @@ static int check_pid(__u32 pid)
 		log_error("-p %u: no such process (it may have ended: ps -p %u)", pid, pid);
 		return -ESRCH;
 	case TARGET_ZOMBIE:
-		log_error("-p %u: process has ended and waits for its parent (a zombie): it runs no "
-			  "more code", pid);
+		log_error(
+			"-p %u: process has ended and waits for its parent (a zombie): it runs no "
+			"more code",
+			pid);
 		return -ESRCH;
 	case TARGET_THREAD:
 		log_error("-p %u: is a thread of process %u (use -p %u, or --tid %u)", pid, tgid,
@@ -122,7 +125,8 @@ static int check_tid(__u32 tid)
 
 	switch (target_look(tid, &tgid)) {
 	case TARGET_GONE:
-		log_error("--tid %u: no such thread (ls /proc/PID/task lists those of a process)", tid);
+		log_error("--tid %u: no such thread (ls /proc/PID/task lists those of a process)",
+			  tid);
 		return -ESRCH;
 	case TARGET_ZOMBIE:
 		log_error("--tid %u: thread has ended: it runs no more code", tid);

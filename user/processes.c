@@ -14,17 +14,21 @@
 #include "session.h"
 #include "spaces.h"
 
-/* At most so often are the mappings of one process read again on suspicion: it controls how often
- * its stacks look suspicious. Reading 300 lines of maps takes about 0.5 ms.
+/*
+ * A process controls how often its stacks look as if it had mapped something, and how long its list
+ * of mappings is. So readings that it causes may take 1 / REREAD_SHARE of the time, after a start.
  */
-#define REREAD_NS 100000000ULL
+#define REREAD_START_NS 20000000ULL
+#define REREAD_SHARE 50
 
 #define MAX_TRIES 3 /* readings of mappings that an exec overtook */
 
 struct process {
 	__u32 tgid;
 	bool followed;		/* has a table in the kernel */
-	__u64 read_ns;		/* when its mappings were last read */
+	__u64 seen_ns;		/* when we met it first, */
+	__u64 spent_ns;		/* how long we have read its mappings since, */
+	__u64 read_ns;		/* and when that began last */
 };
 
 struct processes {
@@ -33,6 +37,7 @@ struct processes {
 	struct process *items;
 	size_t n, cap;
 	struct idmap by_tgid;
+	__u64 drain_ns;		/* the records at hand are older than this */
 };
 
 struct processes *processes_new(struct session *session, struct spaces *spaces)
@@ -78,18 +83,17 @@ static struct process *get_process(struct processes *p, __u32 tgid)
 	p->items = items;
 	if (idmap_put(&p->by_tgid, tgid, 0, p->n))
 		return NULL;
-	p->items[p->n] = (struct process){ .tgid = tgid };
+	p->items[p->n] = (struct process){ .tgid = tgid, .seen_ns = now_ns() };
 	return &p->items[p->n++];
 }
 
 /* Read the mappings of a process and publish them, if no exec came between. */
-static int read_mappings(struct processes *p, struct process *proc)
+static int read_and_publish(struct processes *p, struct process *proc)
 {
 	const struct space *space;
 	__u32 before = 0, after = 0;
 	int err;
 
-	proc->read_ns = now_ns();
 	for (int i = 0; i < MAX_TRIES; i++) {
 		if (proc->followed && session_execs(p->session, proc->tgid, &before))
 			return -ESRCH;
@@ -111,6 +115,16 @@ static int read_mappings(struct processes *p, struct process *proc)
 	return -EAGAIN;
 }
 
+static int read_mappings(struct processes *p, struct process *proc)
+{
+	int err;
+
+	proc->read_ns = now_ns();
+	err = read_and_publish(p, proc);
+	proc->spent_ns += now_ns() - proc->read_ns;
+	return err;
+}
+
 int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
 {
 	struct process *proc = get_process(p, tgid);
@@ -129,14 +143,36 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
 	return err == -ESRCH ? err : 0;
 }
 
-/* Does this stack say that the table the kernel side has is behind? */
-static bool table_is_behind(const struct rprof_stack *s)
+void processes_begin_drain(struct processes *p)
+{
+	p->drain_ns = now_ns();
+}
+
+/* Has this stack an address that neither the kernel side nor we find in a mapping? */
+static bool mappings_are_behind(const struct processes *p, const struct rprof_stack *s)
 {
 	const struct rprof_native_frame *native = record_native(s);
+	const struct space *space;
 
-	if (s->stop_native == RPROF_STOP_NOT_EXEC)
+	if (!s->n_native)
+		return false;
+	/* The stack's own mapping: the next table will have it, this sample is past. */
+	if (native[0].flags & RPROF_NATIVE_UNBOUND)
 		return true;
-	return s->n_native && (native[0].flags & RPROF_NATIVE_UNBOUND);
+	space = spaces_find(p->spaces, s->tgid, s->space);
+	for (size_t i = 0; i < s->n_native; i++)
+		if ((native[i].flags & RPROF_NATIVE_UNCHECKED) &&
+		    (!s->space || !space || !space_mapping(space, native[i].pc)))
+			return true;
+	return false;
+}
+
+static bool may_read(const struct processes *p, const struct process *proc)
+{
+	/* What was read after this record was made cannot be more than it needs. */
+	if (proc->read_ns > p->drain_ns)
+		return false;
+	return proc->spent_ns < REREAD_START_NS + (now_ns() - proc->seen_ns) / REREAD_SHARE;
 }
 
 void processes_on_stack(struct processes *p, const struct rprof_stack *s)
@@ -144,10 +180,10 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 	struct process *proc;
 	int err;
 
-	if (!s->n_native || (s->space && !table_is_behind(s)))
+	if (!mappings_are_behind(p, s))
 		return;
 	proc = get_process(p, s->tgid);
-	if (!proc || (proc->read_ns && now_ns() - proc->read_ns < REREAD_NS))
+	if (!proc || !may_read(p, proc))
 		return;
 	if (!proc->followed) {
 		err = session_follow(p->session, s->tgid, 0);

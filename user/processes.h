@@ -26,6 +26,9 @@ void processes_free(struct processes *p);
  */
 int processes_follow(struct processes *p, __u32 tgid, __u32 flags);
 
+/* The records that follow were made before now. */
+void processes_begin_drain(struct processes *p);
+
 /* Look at a STACK before it is resolved: read its process's mappings if it shows that we must. */
 void processes_on_stack(struct processes *p, const struct rprof_stack *s);
 

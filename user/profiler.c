@@ -47,6 +47,13 @@ struct profiler {
 	int err;		/* first failure of a sink: out of memory */
 };
 
+static void on_drain(void *ctx)
+{
+	struct profiler *p = ctx;
+
+	processes_begin_drain(p->processes);
+}
+
 static void on_stack(void *ctx, const struct rprof_stack *s)
 {
 	struct profiler *p = ctx;
@@ -87,12 +94,13 @@ static void on_space(void *ctx, const struct rprof_space *s)
 static int open_session(struct profiler *p)
 {
 	const struct options *o = p->o;
-	const struct session_sink sink = { p, on_stack, on_sample, on_space };
+	const struct session_sink sink = { p, on_drain, on_stack, on_sample, on_space };
 	struct session_config config = {
 		.period_ns = 1000000000ULL / o->frequency,
 		.ring_size = RING_SIZE,
-		.filter = o->all ? RPROF_FILTER_ALL :
-			  o->n_tids ? RPROF_FILTER_TID : RPROF_FILTER_TGID,
+		.filter = o->all    ? RPROF_FILTER_ALL :
+			  o->n_tids ? RPROF_FILTER_TID :
+				      RPROF_FILTER_TGID,
 		.flags = (o->kernel_only ? RPROF_CONFIG_NO_USER : 0) |
 			 (o->user_only ? RPROF_CONFIG_NO_KERNEL : 0),
 	};
@@ -138,8 +146,8 @@ static int set_up(struct profiler *p)
 	if (!err)
 		err = make_analysis(p);
 	if (!err)
-		err = followed_add(o, p->has_command ? p->command.pid : 0, p->processes,
-				   p->session, p->cputime);
+		err = followed_add(o, p->has_command ? p->command.pid : 0, p->processes, p->session,
+				   p->cputime);
 	return err;
 }
 
@@ -219,9 +227,11 @@ static int verdict(const struct profiler *p)
 	double loss = accounting_loss_percent(&p->account);
 
 	if (!profile_n_samples(p->profile)) {
-		log_warn("no sample: %s", p->account.cpu_ns < p->account.period_ns ?
-			 "the followed threads used less CPU time than one sampling period" :
-			 "see the accounting above");
+		log_warn(
+			"no sample: %s",
+			p->account.cpu_ns < p->account.period_ns ?
+				"the followed threads used less CPU time than one sampling period" :
+				"see the accounting above");
 		return EXIT_NO_SAMPLE;
 	}
 	if (p->o->max_loss >= 0 && loss > p->o->max_loss) {

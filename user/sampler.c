@@ -130,8 +130,7 @@ static int start_cpu(struct sampler *s, unsigned int cpu)
 	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, s->prog_fd) ||
-	    ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, s->prog_fd) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
 		err = -errno;
 		close(fd);
 		return err;

@@ -74,8 +74,9 @@ static int configure(struct session *s, const struct session_config *config)
 	c->ring_quarter = config->ring_size / 4;
 	kernel_offsets(c);
 	log_debug("user registers of samples in the kernel: %s",
-		  task_regs ? "bpf_task_pt_regs" :
-		  c->task_stack ? "from the top of the kernel stack" : "not available (no BTF)");
+		  task_regs	? "bpf_task_pt_regs" :
+		  c->task_stack ? "from the top of the kernel stack" :
+				  "not available (no BTF)");
 	s->clock = task_regs ? s->bpf->progs.rprof_clock_btf : s->bpf->progs.rprof_clock;
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock_btf, task_regs);
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock, !task_regs);
@@ -246,8 +247,10 @@ int session_ring_fd(const struct session *s)
 
 int session_drain(struct session *s)
 {
-	int n = ring_buffer__consume(s->ring);
+	int n;
 
+	s->sink.begin(s->sink.ctx);
+	n = ring_buffer__consume(s->ring);
 	return n < 0 ? n : 0;
 }
 

@@ -28,6 +28,7 @@ struct session_config {
 /* Where the records of the ring go; called from session_drain(). Records were checked. */
 struct session_sink {
 	void *ctx;
+	void (*begin)(void *ctx); /* of a drain: what follows is older */
 	void (*stack)(void *ctx, const struct rprof_stack *s);
 	void (*sample)(void *ctx, const struct rprof_sample *s);
 	void (*space)(void *ctx, const struct rprof_space *s);

@@ -20,13 +20,13 @@
 #include "proc_maps.h"
 
 /* Which mappings to keep when there are more than RPROF_MAX_MAPPINGS. */
-enum class {
-	CLASS_EXEC,
-	CLASS_MAIN_STACK,
-	CLASS_GUARDED,		/* above a mapping without any access, as thread stacks lie */
-	CLASS_WRITABLE,		/* heaps, other stacks */
-	CLASS_DATA,		/* writable data of files */
-	CLASS_NONE
+enum use {
+	USE_EXEC,
+	USE_MAIN_STACK,
+	USE_GUARDED,		/* above a mapping without any access, as thread stacks lie */
+	USE_WRITABLE,		/* heaps, other stacks */
+	USE_DATA,		/* writable data of files */
+	USE_NONE
 };
 
 struct view {
@@ -111,34 +111,34 @@ static bool is_main_stack(const struct maps_entry *e)
 	return e->path_len == strlen("[stack]") && !memcmp(e->path, "[stack]", e->path_len);
 }
 
-static enum class class_of(const struct proc_maps *p, size_t i)
+static enum use use_of(const struct proc_maps *p, size_t i)
 {
 	const struct maps_entry *e = &p->entries[i];
 	const struct maps_entry *below = i ? e - 1 : NULL;
 
 	if (e->executable)
-		return CLASS_EXEC;
+		return USE_EXEC;
 	if (!e->writable || e->shared)
-		return CLASS_NONE;
+		return USE_NONE;
 	if (is_main_stack(e))
-		return CLASS_MAIN_STACK;
+		return USE_MAIN_STACK;
 	if (e->inode)
-		return CLASS_DATA;
+		return USE_DATA;
 	if (below && below->end == e->start && !below->readable && !below->writable &&
 	    !below->executable)
-		return CLASS_GUARDED;
-	return CLASS_WRITABLE;
+		return USE_GUARDED;
+	return USE_WRITABLE;
 }
 
-/* How many mappings of each class fit; the first classes first. */
-static void share_out(const struct proc_maps *p, size_t quota[CLASS_NONE], __u32 tgid)
+/* How many mappings of each use fit; the first uses first. */
+static void share_out(const struct proc_maps *p, size_t quota[USE_NONE], __u32 tgid)
 {
-	size_t have[CLASS_NONE + 1] = { 0 };
+	size_t have[USE_NONE + 1] = { 0 };
 	size_t left = RPROF_MAX_MAPPINGS, skipped = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		have[class_of(p, i)]++;
-	for (int c = 0; c < CLASS_NONE; c++) {
+		have[use_of(p, i)]++;
+	for (int c = 0; c < USE_NONE; c++) {
 		quota[c] = have[c] < left ? have[c] : left;
 		left -= quota[c];
 		skipped += have[c] - quota[c];
@@ -167,16 +167,16 @@ static void describe(struct spaces *s, int proc_dir, __u32 tgid, const struct ma
 }
 
 /*
- * The last reading as mappings, in s->view. Within a class that does not fit whole the higher
+ * The last reading as mappings, in s->view. Within a use that does not fit whole the higher
  * addresses are kept: mmap() grows down, so those are the older ones.
  */
 static int make_view(struct spaces *s, int proc_dir, __u32 tgid)
 {
-	size_t quota[CLASS_NONE];
+	size_t quota[USE_NONE];
 	size_t n = 0, at;
 
 	share_out(&s->maps, quota, tgid);
-	for (int c = 0; c < CLASS_NONE; c++)
+	for (int c = 0; c < USE_NONE; c++)
 		n += quota[c];
 	if (view_reserve(&s->view, n))
 		return -ENOMEM;
@@ -184,11 +184,11 @@ static int make_view(struct spaces *s, int proc_dir, __u32 tgid)
 	at = n;
 	for (size_t i = s->maps.n; i-- > 0;) {
 		const struct maps_entry *e = &s->maps.entries[i];
-		enum class c = class_of(&s->maps, i);
+		enum use u = use_of(&s->maps, i);
 
-		if (c == CLASS_NONE || !quota[c])
+		if (u == USE_NONE || !quota[u])
 			continue;
-		quota[c]--;
+		quota[u]--;
 		at--;
 		describe(s, proc_dir, tgid, e, &s->view.mappings[at]);
 		s->view.offsets[at] = e->pgoff;
@@ -299,8 +299,7 @@ static int read_into(struct spaces *s, int proc_dir, __u32 tgid, __u32 number, s
 		return add_space(s, tgid, number ? number : 1, out);
 	if (number > newest->pub.number)
 		return add_space(s, tgid, number, out);
-	if (newest->start_time != s->maps.start_time ||
-	    !keeps_meaning(s, &newest->view, &s->view))
+	if (newest->start_time != s->maps.start_time || !keeps_meaning(s, &newest->view, &s->view))
 		return add_space(s, tgid, newest->pub.number + 1, out);
 	*out = newest;
 	return store_view(newest, &s->view);

@@ -51,8 +51,7 @@ static int find_by_map_files(int proc_dir, const struct maps_entry *e, const cha
 	return fd;
 }
 
-static int find_by_path(int proc_dir, const struct maps_entry *e, const char *path,
-			struct stat *st)
+static int find_by_path(int proc_dir, const struct maps_entry *e, const char *path, struct stat *st)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,

@@ -57,7 +57,7 @@ enum rprof_how {
 
 /* Bits of rprof_native_frame.flags above the enum rprof_how. */
 #define RPROF_NATIVE_HOW 0xffULL	/* mask of enum rprof_how */
-#define RPROF_NATIVE_UNCHECKED 0x100ULL	/* no mapping table yet: analysis checks "executable?" */
+#define RPROF_NATIVE_UNCHECKED 0x100ULL	/* in no known mapping: analysis checks "executable?" */
 #define RPROF_NATIVE_UNBOUND 0x200ULL	/* the mapping that the stack lies in was not known */
 
 struct rprof_native_frame {

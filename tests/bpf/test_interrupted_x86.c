@@ -122,6 +122,26 @@ static void proven_word_outside_executable_memory_is_left_out(void **state)
 	}
 }
 
+/* It may have been mapped since the table was written, as that of a callback from a new library. */
+static void proven_word_in_no_known_mapping_is_kept_unchecked(void **state)
+{
+	host_poke(SP, TEXT_END);
+	host_poke(SP + 8, TEXT_END + 8);
+	FOR_EACH(code, proofs)
+	{
+		struct seen seen;
+
+		if (code->how == RPROF_HOW_CHAIN)
+			continue;
+		print_message("# %s\n", code->what);
+		host_poke_bytes(PC, code->bytes, sizeof(code->bytes));
+		seen = sample_at(FP);
+		assert_frame(&seen, 1, code->how == RPROF_HOW_SP ? TEXT_END : TEXT_END + 8,
+			     code->how | RPROF_NATIVE_UNCHECKED);
+		assert_chain(&seen, 2, 2, 0, RPROF_STOP_END);
+	}
+}
+
 static void other_instructions_prove_nothing(void **state)
 {
 	FOR_EACH(code, no_proofs)
@@ -152,8 +172,9 @@ static void candidates_must_be_executable(void **state)
 	assert_frame(&seen, 1, CALLER, RPROF_HOW_WORD_SP);
 	assert_chain(&seen, 2, 2, 0, RPROF_STOP_END);
 
+	/* What may have been mapped since is no candidate: nobody could check it. */
 	host_poke(SP, 0);
-	host_poke(SP + 8, ~0ULL);
+	host_poke(SP + 8, TEXT_END);
 	seen = sample_at(FP);
 	assert_chain(&seen, 1, 2, 0, RPROF_STOP_END);
 }
@@ -245,6 +266,7 @@ int main(void)
 		TEST(instruction_at_pc_proves_the_caller),
 		TEST(proof_needs_no_mapping_table),
 		TEST(proven_word_outside_executable_memory_is_left_out),
+		TEST(proven_word_in_no_known_mapping_is_kept_unchecked),
 		TEST(other_instructions_prove_nothing),
 		TEST(candidates_must_be_executable),
 		TEST(candidates_need_a_mapping_table),

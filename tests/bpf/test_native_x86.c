@@ -47,7 +47,7 @@ static void frame_pointer_below_sp_stops(void **state)
 	struct seen seen;
 
 	put_chain(FP, 2, 64);
-	seen = sample_user(PC, FP + 8, FP);
+	seen = sample_user(PC, FP + 16, FP);
 	assert_chain(&seen, 1, 0, 0, RPROF_STOP_DOWN);
 }
 
@@ -140,7 +140,7 @@ static void sp_in_the_last_word_of_the_mapping_is_no_fault(void **state)
 
 static void return_address_outside_executable_memory_stops(void **state)
 {
-	static const u64 bad[] = { 0, TEXT - 1, TEXT_END, DATA, STACK, LIB_END, ~0ULL };
+	static const u64 bad[] = { 0, 1, 65535, DATA, DATA_END - 1, STACK, STACK_END - 1 };
 
 	put_chain(FP, 3, 64);
 	for (u32 i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -150,6 +150,39 @@ static void return_address_outside_executable_memory_stops(void **state)
 		seen = sample_at(FP);
 		assert_chain(&seen, 1, 1, 0, RPROF_STOP_NOT_EXEC);
 	}
+}
+
+/* It may have been mapped since the table was written. */
+static void return_address_in_no_known_mapping_is_kept_unchecked(void **state)
+{
+	static const u64 unknown[] = { 65536, TEXT - 1, TEXT_END, LIB - 1, STACK_END, ~0ULL };
+
+	put_chain(FP, 3, 64);
+	for (u32 i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		struct seen seen;
+
+		put_frame(FP + 64, FP + 128, unknown[i]);
+		seen = sample_at(FP);
+		assert_int_equal(seen.n, 4);
+		assert_frame(&seen, 1, RA(0), RPROF_HOW_CHAIN);
+		assert_frame(&seen, 2, unknown[i], RPROF_HOW_CHAIN | RPROF_NATIVE_UNCHECKED);
+		assert_frame(&seen, 3, RA(2), RPROF_HOW_CHAIN);
+		assert_int_equal(seen.stop, RPROF_STOP_END);
+	}
+}
+
+static void lowest_addresses_are_no_code_even_without_a_table(void **state)
+{
+	struct seen seen;
+
+	thread_no_table();
+	put_chain(FP, 3, 64);
+	put_frame(FP + 64, FP + 128, 65535);
+	seen = sample_at(FP);
+	assert_chain(&seen, 1, 1, RPROF_NATIVE_UNCHECKED, RPROF_STOP_NOT_EXEC);
+	put_frame(FP + 64, FP + 128, 65536);
+	seen = sample_at(FP);
+	assert_int_equal(seen.stop, RPROF_STOP_END);
 }
 
 static void return_addresses_at_both_ends_of_a_mapping_are_in_it(void **state)
@@ -302,6 +335,8 @@ int main(void)
 		THREAD_TEST(frame_at_the_very_top_of_the_mapping_is_read),
 		THREAD_TEST(sp_in_the_last_word_of_the_mapping_is_no_fault),
 		THREAD_TEST(return_address_outside_executable_memory_stops),
+		THREAD_TEST(return_address_in_no_known_mapping_is_kept_unchecked),
+		THREAD_TEST(lowest_addresses_are_no_code_even_without_a_table),
 		THREAD_TEST(return_addresses_at_both_ends_of_a_mapping_are_in_it),
 		THREAD_TEST(page_that_is_not_there_stops_after_the_frames_before_it),
 		THREAD_TEST(depth_is_512_frames_in_all),

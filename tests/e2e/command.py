@@ -63,7 +63,7 @@ def it_is_found_in_path_with_its_arguments():
 def it_is_sampled_from_its_first_instruction():
     # 300 ms of its own CPU clock at 1 kHz; 10 %: the dynamic loader, exit, a tick at the edges.
     result = record("-F", 1000, "--stats", "--as-root", "-o", scratch("out.folded"), "--",
-                    build("shortlived.c"), 300)
+                    build("shortlived.c"), 300, stdout=subprocess.DEVNULL)
     expect_equal(result.status, 0, "status")
     stats = check_accounting(result)
     expect(270 <= stats["samples"] + stats["missed"] <= 345,

@@ -21,8 +21,8 @@ import gentree
 
 FREQUENCY = 999
 SECONDS = 20 if FULL else 6
-# What is compared: the largest functions, each some percent of the time.
-TOP = 12
+# Few functions, so that each has some percent of the time and chance differences are small.
+FUNCTIONS, DEPTH, TOP = 24, 8, 12
 
 
 class Profile:
@@ -96,6 +96,11 @@ def by_bpftrace(pid, tree):
     return profile
 
 
+def distance(one, other, functions):
+    """Share of the samples that would have to move to make the self shares equal."""
+    return sum(abs(one.self_share(f) - other.self_share(f)) for f in functions) / 2
+
+
 def inclusive_truth(tree):
     truth = collections.Counter()
     for function in tree["functions"]:
@@ -111,7 +116,7 @@ def shares_agree_with_perf_and_bpftrace():
     for tool in ("perf", "bpftrace"):
         if not shutil.which(tool):
             raise Skip(f"{tool} is not installed")
-    tree = gentree.generate(scratch("tree.c"), seed=7)
+    tree = gentree.generate(scratch("tree.c"), seed=7, count=FUNCTIONS, depth=DEPTH)
     # No frames in leaves: what the peers cannot see.
     process = workload(build(scratch("tree.c"), ["-fno-omit-frame-pointer",
                                                  "-momit-leaf-frame-pointer"]))
@@ -133,13 +138,17 @@ def shares_agree_with_perf_and_bpftrace():
     parents = sorted({functions[f]["parent"] for f in functions if f not in
                       {d["parent"] for d in functions.values()}} - {None},
                      key=lambda f: -truth[f])
-    callers = [f for f in parents if 0 < truth[f] < 0.2][:TOP]
+    callers = [f for f in parents if truth[f]][:TOP]
     for name in callers:
         note(f"{'inclusive ' + name:24}" + "".join(f"{p.inclusive_share(name):>12.2%}"
                                                     for p in profiles) + f"{truth[name]:>12.2%}")
 
     for peer in peers:
         expect(peer.samples() > FREQUENCY * SECONDS / 2, f"{peer.name}: {peer.samples()} samples")
+        apart = distance(ours, peer, functions)
+        note(f"self shares are {apart:.2%} apart from {peer.name}'s")
+        # By chance alone two profiles of 24 functions with 6,000 samples are 2.5 % apart.
+        expect(apart < 0.06, f"self shares are {apart:.1%} apart from {peer.name}'s")
         for name in top:
             n = min(ours.samples(), peer.samples())
             margin = five_sigma(functions[name]["share"], n) * 1.5     # both have an error

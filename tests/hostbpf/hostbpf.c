@@ -433,17 +433,25 @@ long bpf_get_stack(void *ctx, void *buf, u32 size, u64 flags)
 
 /* The rest. */
 
+void host_forget(void)
+{
+	clear_memory(&user);
+	for (u32 i = 0; i < host.n_records; i++)
+		free((void *)host.records[i].data);
+	free(host.records);
+	host.records = NULL;
+	host.n_records = 0;
+	host.ring_used = 0;
+}
+
 void host_reset(void)
 {
 	static const struct rprof_config defaults = { .hash_seed = 1, .hash_key = 3 };
 
 	for (size_t i = 0; i < N_MAPS; i++)
 		clear_map(&maps[i]);
-	clear_memory(&user);
+	host_forget();
 	clear_memory(&kernel);
-	for (u32 i = 0; i < host.n_records; i++)
-		free((void *)host.records[i].data);
-	free(host.records);
 	host = (struct host){ .tgid = 100, .tid = 101, .comm = "target", .now = 1000 };
 	host_config(&defaults);
 }

@@ -53,6 +53,8 @@ void host_config(const struct rprof_config *config);
 void host_delete(void *map, u64 key);
 /* Consume what the ring holds; records stay readable until host_reset(). */
 void host_drain(void);
+/* A quick host_reset() for fuzzing: drop the records and user memory, keep the maps. */
+void host_forget(void);
 
 /*
  * Memory is a set of regions, [start, start + len) page-aligned, zeroed. Regions do not overlap; the

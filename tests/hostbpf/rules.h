@@ -14,17 +14,17 @@
 static inline const char *native_wrong(const struct rprof_stack *s,
 				       const struct rprof_native_frame *f)
 {
-	u64 common = s->n_native ? f[0].flags & ~RPROF_NATIVE_HOW : 0, last = RPROF_HOW_PC;
+	u64 last = RPROF_HOW_PC;
 
-	if (common && common != RPROF_NATIVE_UNCHECKED && common != RPROF_NATIVE_UNBOUND)
-		return "unknown flags, or both";
-	if (s->n_native && !s->space && common != RPROF_NATIVE_UNCHECKED)
-		return "no mapping table, but not unchecked";
 	for (u32 i = 0; i < s->n_native; i++) {
-		u64 how = f[i].flags & RPROF_NATIVE_HOW;
+		u64 how = f[i].flags & RPROF_NATIVE_HOW, flags = f[i].flags & ~RPROF_NATIVE_HOW;
 
-		if ((f[i].flags & ~RPROF_NATIVE_HOW) != common)
-			return "flags differ between frames of one walk";
+		if (flags & ~(RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND))
+			return "unknown flags";
+		if (!s->space && flags != RPROF_NATIVE_UNCHECKED)
+			return "no mapping table, but not unchecked";
+		if ((flags ^ f[0].flags) & RPROF_NATIVE_UNBOUND)
+			return "a stack that is unbound for some of its frames";
 		if ((how == RPROF_HOW_PC) != (i == 0))
 			return "the interrupted pc is the first frame and no other";
 		if (how >= RPROF_HOW_MAX)
@@ -32,7 +32,7 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 		if (i > 1 && how != RPROF_HOW_CHAIN &&
 		    !(how == RPROF_HOW_WORD_SP8 && last == RPROF_HOW_WORD_SP))
 			return "a word of the interrupted frame is out of order";
-		if (how >= RPROF_HOW_WORD_SP && common == RPROF_NATIVE_UNCHECKED)
+		if (how >= RPROF_HOW_WORD_SP && flags & RPROF_NATIVE_UNCHECKED)
 			return "a candidate that nobody checked";
 		last = how;
 	}
@@ -46,7 +46,7 @@ static inline const char *stack_wrong(const struct rprof_stack *s)
 
 	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE || s->n_python)
 		return "a count is out of range";
-	if (s->h.len != 56 + 8 * s->n_kernel + 16 * s->n_native)
+	if (s->h.len != 56 + 8u * s->n_kernel + 16u * s->n_native)
 		return "length and counts differ";
 	if (s->stop_kernel > RPROF_STOP_KSTACK || s->stop_native > RPROF_STOP_KSTACK)
 		return "not a reason of a walk";

@@ -99,7 +99,6 @@ static inline int thread_setup(void **state)
 static inline int thread_teardown(void **state)
 {
 	host_reset();
-	free(host.records);
 	return 0;
 }
 

@@ -43,15 +43,20 @@ static void begin_image(void)
 	im.eh.e_shoff = offsetof(struct image, sh);
 	im.eh.e_shentsize = sizeof(im.sh[0]);
 	im.eh.e_shnum = 6;
-	im.sh[1] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
-				 .sh_addr = 0x1000, .sh_size = 0x1000 };
-	im.sh[4] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_WRITE,
-				 .sh_addr = 0x3000, .sh_size = 0x1000 };
-	im.sh[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB, .sh_link = 3,
+	im.sh[1] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+				 .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+				 .sh_addr = 0x1000,
+				 .sh_size = 0x1000 };
+	im.sh[4] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+				 .sh_flags = SHF_ALLOC | SHF_WRITE,
+				 .sh_addr = 0x3000,
+				 .sh_size = 0x1000 };
+	im.sh[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+				 .sh_link = 3,
 				 .sh_offset = offsetof(struct image, syms),
 				 .sh_entsize = sizeof(im.syms[0]) };
-	im.sh[3] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
-				 .sh_offset = offsetof(struct image, names) };
+	im.sh[3] =
+		(Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, names) };
 	im.n_syms = 1;
 	im.names_len = 1;
 }
@@ -60,8 +65,11 @@ static Elf64_Sym *add(const char *name, __u64 value, __u64 size, int type, int b
 {
 	Elf64_Sym *s = &im.syms[im.n_syms++];
 
-	*s = (Elf64_Sym){ .st_name = (Elf64_Word)im.names_len, .st_value = value, .st_size = size,
-			  .st_info = ELF64_ST_INFO(bind, type), .st_shndx = (Elf64_Half)section };
+	*s = (Elf64_Sym){ .st_name = (Elf64_Word)im.names_len,
+			  .st_value = value,
+			  .st_size = size,
+			  .st_info = ELF64_ST_INFO(bind, type),
+			  .st_shndx = (Elf64_Half)section };
 	strcpy(im.names + im.names_len, name);
 	im.names_len += strlen(name) + 1;
 	im.sh[2].sh_size = im.n_syms * sizeof(*s);
@@ -340,8 +348,10 @@ static void names_and_ranges_stay_proportional_to_the_file(void **state)
 	memcpy(file, &im, sizeof(im));
 	memset(names, 'x', LONG);
 	for (__u32 i = 0; i < N; i++)
-		syms[i] = (Elf64_Sym){ .st_name = i % 7, .st_value = 0x1000 + i,
-				       .st_size = 2ULL * (N - i), .st_shndx = 1,
+		syms[i] = (Elf64_Sym){ .st_name = i % 7,
+				       .st_value = 0x1000 + i,
+				       .st_size = 2ULL * (N - i),
+				       .st_shndx = 1,
 				       .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC) };
 	assert_int_equal(write(fd, file, size), size);
 	elf = elf_begin(fd, ELF_C_READ, NULL);

@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* A function that stays one function under its own name. */
+#ifdef __clang__
 #define NODE static __attribute__((noinline))
+#else
+#define NODE static __attribute__((noinline, noclone))
+#endif
 /* After a call: makes it no tail call. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "marks.h"
+#include "rprof/stop.h"
+#include "rprof/record.h"
+
+/* How the frame was found, what its rule says, CFA = sp + offset. */
+struct given {
+	unsigned int how;
+	enum cfi_state state;
+	__s64 offset;
+	bool not_executable;
+	bool signal;
+};
+
+#define PC(...)                                                                                    \
+	{                                                                                          \
+		.how = RPROF_HOW_PC, .state = __VA_ARGS__                                          \
+	}
+#define CHAIN(...)                                                                                 \
+	{                                                                                          \
+		.how = RPROF_HOW_CHAIN, .state = __VA_ARGS__                                       \
+	}
+#define SP(...)                                                                                    \
+	{                                                                                          \
+		.how = RPROF_HOW_SP, .state = __VA_ARGS__                                          \
+	}
+#define SP8(...)                                                                                   \
+	{                                                                                          \
+		.how = RPROF_HOW_SP8, .state = __VA_ARGS__                                         \
+	}
+#define WORD_SP(...)                                                                               \
+	{                                                                                          \
+		.how = RPROF_HOW_WORD_SP, .state = __VA_ARGS__                                     \
+	}
+#define WORD_SP8(...)                                                                              \
+	{                                                                                          \
+		.how = RPROF_HOW_WORD_SP8, .state = __VA_ARGS__                                    \
+	}
+
+#define UP CFI_FP_UP
+#define UNTOUCHED CFI_FP_UNTOUCHED
+#define LOST CFI_FP_LOST
+#define UNKNOWN CFI_UNKNOWN
+#define END CFI_END
+
+/*
+ * The judgement as text, leaf first: the frame's index if it is shown, then "?" caller unknown,
+ * "!N" no frame pointer in frame N's code, "#STOP".
+ */
+static const char *judge(const struct given *given, size_t n, unsigned int stop)
+{
+	static char text[256];
+	struct marks_frame frames[16];
+	struct marks_verdict v[16];
+	size_t at = 0;
+
+	assert_true(n <= 16);
+	for (size_t i = 0; i < n; i++) {
+		bool is_sp = given[i].state == UNTOUCHED || given[i].state == LOST;
+
+		frames[i] = (struct marks_frame){
+			.how = given[i].how,
+			.executable = !given[i].not_executable,
+			.rule = { .state = given[i].state,
+				  .cfa_is_sp = is_sp && given[i].offset,
+				  .cfa_offset = given[i].offset,
+				  .signal_frame = given[i].signal },
+		};
+	}
+	memset(v, 0xff, sizeof(v));
+	marks_judge(frames, n, stop, v);
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		if (!v[i].shown)
+			continue;
+		at += (size_t)sprintf(text + at, "%s%zu", at ? " " : "", i);
+		if (v[i].above == MARK_CALLER_UNKNOWN)
+			at += (size_t)sprintf(text + at, " ?");
+		else if (v[i].above == MARK_NO_FRAME_POINTER)
+			at += (size_t)sprintf(text + at, " !%zu", v[i].blame);
+		else if (v[i].above == MARK_STOP)
+			at += (size_t)sprintf(text + at, " #%u", v[i].stop);
+		else
+			assert_int_equal(v[i].above, MARK_NONE);
+	}
+	return text;
+}
+
+#define JUDGED(want, stop, ...)                                                                    \
+	do {                                                                                       \
+		static const struct given g[] = { __VA_ARGS__ };                                   \
+		assert_string_equal(judge(g, sizeof(g) / sizeof(g[0]), RPROF_STOP_##stop), want);  \
+	} while (0)
+
+static void frames_that_are_up_are_proven(void **state)
+{
+	JUDGED("0 1 2", END, PC(UP), CHAIN(UP), CHAIN(UP));
+	JUDGED("0 1 2", END, PC(UP), CHAIN(UP), CHAIN(END));
+	JUDGED("0", END, PC(UP));
+	JUDGED("0", END, PC(END));
+}
+
+static void leaf_without_frame_misses_its_caller(void **state)
+{
+	JUDGED("0 ? 1", END, PC(UNTOUCHED, 8), CHAIN(UP));
+	JUDGED("0 ? 1", END, PC(UNKNOWN), CHAIN(UP));
+	/* The chain's end is the end of a chain that its caller is not on. */
+	JUDGED("0 ?", END, PC(UNTOUCHED, 8));
+	JUDGED("0 ?", END, PC(UNKNOWN));
+}
+
+static void word_is_the_caller_exactly_where_the_rule_says(void **state)
+{
+	JUDGED("0 1 3", END, PC(UNTOUCHED, 8), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 2 3", END, PC(UNTOUCHED, 16), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 1 2", END, PC(UNTOUCHED, 16), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 ? 2", END, PC(UNTOUCHED, 8), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 ? 3", END, PC(UNTOUCHED, 24), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 3", END, PC(UP, 16), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 ? 3", END, PC(UNKNOWN), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 ? 2", END, PC(UNTOUCHED, 8), WORD_SP(UP, 0, true), CHAIN(UP));
+	/* Without a chain. */
+	JUDGED("0 1", END, PC(UNTOUCHED, 8), WORD_SP(UP), WORD_SP8(UP));
+}
+
+static void instruction_proves_where_the_rule_agrees_or_is_silent(void **state)
+{
+	JUDGED("0 1 2", END, PC(UNTOUCHED, 8), SP(UP), CHAIN(UP));
+	JUDGED("0 1 2", END, PC(UNTOUCHED, 16), SP8(UP), CHAIN(UP));
+	JUDGED("0 1 2", END, PC(UNKNOWN), SP(UP), CHAIN(UP));
+	JUDGED("0 1 2", END, PC(UNKNOWN), SP8(UP), CHAIN(UP));
+	/* endbr64 at a landing pad: the frame is up. */
+	JUDGED("0 2", END, PC(UP, 16), SP(UP), CHAIN(UP));
+	/* A push in the middle of a function. */
+	JUDGED("0 ? 2", END, PC(UNTOUCHED, 16), SP(UP), CHAIN(UP));
+	JUDGED("0 ? 2", END, PC(UNTOUCHED, 48), SP8(UP), CHAIN(UP));
+	JUDGED("0 !0", END, PC(LOST, 48), SP(UP), CHAIN(UP));
+	JUDGED("0 ? 2", END, PC(UNKNOWN), SP(UP, 0, true), CHAIN(UP));
+	JUDGED("0", END, PC(END), SP(UP), CHAIN(UP));
+}
+
+static void proven_caller_is_judged_by_its_own_rule(void **state)
+{
+	JUDGED("0 1 ? 2", END, PC(UNTOUCHED, 8), SP(UNTOUCHED, 32), CHAIN(UP));
+	JUDGED("0 1 !1", END, PC(UNTOUCHED, 8), SP(LOST, 32), CHAIN(UP));
+	JUDGED("0 1", END, PC(UNTOUCHED, 8), SP(END), CHAIN(UP));
+	JUDGED("0 1 #3", FAULT, PC(UNTOUCHED, 8), SP(UP));
+}
+
+static void nothing_stands_above_a_lost_frame_pointer(void **state)
+{
+	JUDGED("0 !0", END, PC(LOST, 48), CHAIN(UP), CHAIN(UP));
+	JUDGED("0 1 !1", END, PC(UP), CHAIN(LOST, 48), CHAIN(UP));
+	JUDGED("0 1 !1", END, PC(UP), CHAIN(LOST, 48));
+	/* The caller is still known where its return address is; its own chain is not. */
+	JUDGED("0 1 !0", END, PC(LOST, 8), WORD_SP(UP), CHAIN(UP));
+	JUDGED("0 2 !0", END, PC(LOST, 16), WORD_SP(UP), WORD_SP8(UP), CHAIN(UP));
+}
+
+static void return_addresses_are_judged_like_the_leaf(void **state)
+{
+	JUDGED("0 1 ? 2 3", END, PC(UP), CHAIN(UNTOUCHED, 32), CHAIN(UP), CHAIN(UP));
+	JUDGED("0 1 ? 2", END, PC(UP), CHAIN(UNKNOWN), CHAIN(UP));
+	JUDGED("0 ? 1 ? 2 ? 3", END, PC(UNKNOWN), CHAIN(UNKNOWN), CHAIN(UNKNOWN), CHAIN(UP));
+	JUDGED("0 1", END, PC(UP), CHAIN(END), CHAIN(UP), CHAIN(UP));
+}
+
+static void interrupted_function_is_missing_above_a_signal_frame(void **state)
+{
+	JUDGED("0 1 ? 2", END, PC(UP), CHAIN(UNKNOWN, 0, false, true), CHAIN(UP));
+	JUDGED("0 1 ?", END, PC(UP), CHAIN(UNKNOWN, 0, false, true));
+	JUDGED("0 ? 2", END, PC(UNKNOWN, 0, false, true), SP(UP), CHAIN(UP));
+}
+
+static void end_of_the_walk_is_marked_with_its_reason(void **state)
+{
+	JUDGED("0 1 #4", UNALIGNED, PC(UP), CHAIN(UP));
+	JUDGED("0 1 #2", DEPTH, PC(UP), CHAIN(UP));
+	JUDGED("0 #5", DOWN, PC(UP));
+	JUDGED("0 #6", BOUNDS, PC(UNKNOWN));
+	JUDGED("0 #6", BOUNDS, PC(UNTOUCHED, 8));
+	JUDGED("0 1 #3", FAULT, PC(UP), CHAIN(UNTOUCHED, 8));
+	JUDGED("0 1 #2", DEPTH, PC(UP), CHAIN(UNTOUCHED, 8));
+	/* The end of a chain is proper where no rule says that there is a caller. */
+	JUDGED("0 1", END, PC(UP), CHAIN(UNKNOWN));
+	JUDGED("0 1 ?", END, PC(UP), CHAIN(UNTOUCHED, 8));
+	/* Start routines: there is no caller, whatever the registers held. */
+	JUDGED("0", BOUNDS, PC(END));
+	JUDGED("0 1", NOT_EXEC, PC(UP), CHAIN(END));
+}
+
+static void failed_chain_in_code_without_frames_says_so(void **state)
+{
+	JUDGED("0 1 !1", UNALIGNED, PC(UP), CHAIN(UNTOUCHED, 160));
+	JUDGED("0 1 !1", NOT_EXEC, PC(UP), CHAIN(UNTOUCHED, 160));
+	JUDGED("0 !0", DOWN, PC(LOST, 48));
+	JUDGED("0 1 !1", BOUNDS, PC(UP), CHAIN(LOST, 48));
+}
+
+static void unchecked_chain_is_cut_at_the_first_address_that_is_no_code(void **state)
+{
+	JUDGED("0 1 #7", END, PC(UP), CHAIN(UP), CHAIN(UP, 0, true), CHAIN(UP));
+	JUDGED("0 #7", END, PC(UP), CHAIN(UP, 0, true));
+	JUDGED("0 !0", END, PC(LOST, 48), CHAIN(UP, 0, true));
+	JUDGED("0 1 !1", END, PC(UP), CHAIN(UNTOUCHED, 160), CHAIN(UP, 0, true));
+	/* That the interrupted pc is not: it ran. */
+	JUDGED("0 ? 1", END, PC(UNKNOWN, 0, true), CHAIN(UP));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(frames_that_are_up_are_proven),
+		cmocka_unit_test(leaf_without_frame_misses_its_caller),
+		cmocka_unit_test(word_is_the_caller_exactly_where_the_rule_says),
+		cmocka_unit_test(instruction_proves_where_the_rule_agrees_or_is_silent),
+		cmocka_unit_test(proven_caller_is_judged_by_its_own_rule),
+		cmocka_unit_test(nothing_stands_above_a_lost_frame_pointer),
+		cmocka_unit_test(return_addresses_are_judged_like_the_leaf),
+		cmocka_unit_test(interrupted_function_is_missing_above_a_signal_frame),
+		cmocka_unit_test(end_of_the_walk_is_marked_with_its_reason),
+		cmocka_unit_test(failed_chain_in_code_without_frames_says_so),
+		cmocka_unit_test(unchecked_chain_is_cut_at_the_first_address_that_is_no_code),
+	};
+
+	return cmocka_run_group_tests_name("marks", tests, NULL, NULL);
+}

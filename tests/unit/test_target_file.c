@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A directory of ours stands for /proc/PID: map_files with ordinary links in place of the kernel's,
+ * and a root that tries to lead out of itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cmocka.h>
+
+#include "compile.h"
+#include "target_file.h"
+
+static int dir = -1;
+
+static int set_up(void **state)
+{
+	compile_path("");
+	shell("cd '%s' && chmod 755 . && mkdir -p map_files root/lib root/etc && echo real > root/lib/x &&"
+	      " echo other > root/lib/y && mkfifo root/lib/pipe && ln -s /lib/x root/lib/inside &&"
+	      " ln -s /etc/passwd root/lib/escape && ln -s ../../../../../../etc/passwd root/up &&"
+	      " ln -s /proc/self/root/etc/passwd root/magic && chmod -R a+rX .",
+	      compile_dir);
+	dir = open(compile_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_true(dir >= 0);
+	return 0;
+}
+
+/* The mapping that maps would show of @path below our directory. */
+static struct maps_entry entry_of(const char *path)
+{
+	struct maps_entry e = { .start = 0x1000, .end = 0x2000 };
+	struct stat st;
+
+	assert_int_equal(fstatat(dir, path, &st, 0), 0);
+	e.inode = st.st_ino;
+	e.dev_major = major(st.st_dev);
+	e.dev_minor = minor(st.st_dev);
+	return e;
+}
+
+static void link_map_file(const char *target)
+{
+	unlinkat(dir, "map_files/1000-2000", 0);
+	assert_int_equal(symlinkat(target, dir, "map_files/1000-2000"), 0);
+}
+
+static void mapped_file_is_found_and_read(void **state)
+{
+	struct maps_entry e = entry_of("root/lib/x");
+	char text[16] = "";
+	struct stat st;
+	int path_fd, fd;
+
+	link_map_file("../root/lib/x");
+	path_fd = target_file_find(dir, &e, "/lib/x", &st);
+	assert_true(path_fd >= 0);
+	assert_int_equal(st.st_ino, e.inode);
+	/* Found, not opened. */
+	assert_int_equal(read(path_fd, text, sizeof(text)), -1);
+	fd = target_file_open(path_fd);
+	assert_int_equal(read(fd, text, sizeof(text)), 5);
+	assert_memory_equal(text, "real\n", 5);
+	close(fd);
+	close(path_fd);
+}
+
+static void mapping_that_was_replaced_since_is_stale(void **state)
+{
+	struct maps_entry e = entry_of("root/lib/x");
+	struct stat st;
+
+	link_map_file("../root/lib/y");
+	assert_int_equal(target_file_find(dir, &e, "/lib/x", &st), -ESTALE);
+	unlinkat(dir, "map_files/1000-2000", 0);
+	assert_int_equal(target_file_find(dir, &e, "/lib/x", &st), -ENOENT);
+}
+
+/* btrfs and overlayfs: the numbers differ, the link's text is the path that maps shows. */
+static void other_numbers_are_believed_where_the_link_has_the_name(void **state)
+{
+	struct maps_entry e = entry_of("root/lib/x");
+	char path[600];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/root/lib/x", compile_dir);
+	link_map_file(path);
+	e.inode++;
+	e.dev_minor++;
+	fd = target_file_find(dir, &e, path, &st);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(target_file_find(dir, &e, "/lib/x", &st), -ESTALE);
+	assert_int_equal(target_file_find(dir, &e, "", &st), -ESTALE);
+}
+
+static void only_regular_files_are_taken(void **state)
+{
+	static const char *const others[] = { "root/lib/pipe", "root/lib" };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		struct maps_entry e = entry_of(others[i]);
+		char link[64];
+
+		snprintf(link, sizeof(link), "../%s", others[i]);
+		link_map_file(link);
+		assert_int_equal(target_file_find(dir, &e, "/x", &st), -EINVAL);
+	}
+}
+
+/* Without the capability for map_files: by path, below the target's root and nowhere else. */
+static void path_does_not_lead_out_of_the_targets_root(void **state)
+{
+	struct maps_entry e = entry_of("root/lib/x"), passwd = { .start = 0x1000, .end = 0x2000 };
+	struct stat st;
+	int fd, err[4];
+	uid_t uid = geteuid();
+
+	assert_int_equal(stat("/etc/passwd", &st), 0);
+	passwd.inode = st.st_ino;
+	passwd.dev_major = major(st.st_dev);
+	passwd.dev_minor = minor(st.st_dev);
+	shell("chmod 0 '%s/map_files'", compile_dir);
+	if (!uid)
+		assert_int_equal(seteuid(65534), 0);
+	fd = target_file_find(dir, &e, "/lib/inside", &st);
+	/* The mapping says passwd's inode, and still: not from here. */
+	err[0] = target_file_find(dir, &passwd, "/lib/escape", &st);
+	err[1] = target_file_find(dir, &passwd, "/up", &st);
+	err[2] = target_file_find(dir, &passwd, "/magic", &st);
+	/* A file of the right name that is not the mapped one. */
+	err[3] = target_file_find(dir, &e, "/lib/y", &st);
+	if (!uid)
+		assert_int_equal(seteuid(uid), 0);
+	shell("chmod 755 '%s/map_files'", compile_dir);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_ino, e.inode);
+	close(fd);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(err[i], -ENOENT);
+	assert_int_equal(err[3], -ESTALE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mapped_file_is_found_and_read),
+		cmocka_unit_test(mapping_that_was_replaced_since_is_stale),
+		cmocka_unit_test(other_numbers_are_believed_where_the_link_has_the_name),
+		cmocka_unit_test(only_regular_files_are_taken),
+		cmocka_unit_test(path_does_not_lead_out_of_the_targets_root),
+	};
+
+	return cmocka_run_group_tests_name("target_file", tests, set_up, NULL);
+}
