@@ -59,7 +59,7 @@ UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/
 WALKER_TESTS := $(patsubst tests/bpf/%.c,$(B)/tests/bpf/%,$(wildcard tests/bpf/test_*.c))
 KERNEL_TESTS := $(patsubst tests/kernel/%.c,$(B)/tests/kernel/%,$(wildcard tests/kernel/*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-WORKLOADS := $(patsubst tests/workloads/%.c,$(B)/workloads/%,$(wildcard tests/workloads/*.c))
+WORKLOADS := $(B)/workloads/demo
 
 ifeq ($(V),1)
 msg =

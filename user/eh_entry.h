@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One function's entry of .eh_frame, and running its table program. Shared by eh_frame.c's parts. */
+/* One function of .eh_frame, and running its table program. Shared by the parts of eh_frame. */
 #ifndef RPROF_EH_ENTRY_H
 #define RPROF_EH_ENTRY_H
 

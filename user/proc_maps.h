@@ -14,7 +14,7 @@ struct proc_maps {
 	size_t cap;
 	char *text;
 	size_t text_cap;
-	__u64 start_time;		/* of the process, clock ticks since boot: tells reuses of a pid */
+	__u64 start_time;		/* of the process, ticks since boot: a reused pid differs */
 };
 
 void proc_maps_init(struct proc_maps *p);

@@ -354,7 +354,7 @@ static int add_native(struct resolver *r, const struct rprof_stack *s,
 int resolve_stack(struct resolver *r, const struct rprof_stack *s, const __u64 *kernel,
 		  const struct rprof_native_frame *native, struct resolved_stack *out)
 {
-	/* Each user frame may carry a mark; one for the kernel part, one for an absent user part. */
+	/* A mark may follow each user frame, the kernel part, and an absent user part. */
 	size_t room = s->n_kernel + 2 * (size_t)s->n_native + 2;
 	int err;
 

@@ -41,7 +41,7 @@ struct resolved_stack {
 	size_t n_frames;
 	size_t n_symbolized;	/* frames that got a function name; marks not counted */
 	size_t n_named;		/* frames that wanted one */
-	const struct resolve_mark *marks[4]; /* borrowed, interned: equal pointers are equal marks */
+	const struct resolve_mark *marks[4]; /* borrowed; equal marks, equal pointers */
 	size_t n_marks;		/* 0: every edge of the stack is proven */
 };
 

@@ -6,7 +6,7 @@
 #include "thread_x86.h"
 
 #define FP (STACK + 0x8000)
-#define N_PROCS 6		/* tgids 0 (idle) to 5; 4 is not followed, 5 not known */
+#define N_PROCS 6 /* tgids 0 (idle) to 5; 4 is not followed, 5 not known */
 #define EVENTS 4000
 
 static u64 rng;

@@ -7,13 +7,13 @@
 
 #define FP (STACK + 0x8000)
 #define SP (FP - 64)
-#define CALLER RA(50)		/* the word at [sp] */
-#define CALLER8 RA(60)		/* the word at [sp + 8] */
+#define CALLER RA(50) /* the word at [sp] */
+#define CALLER8 RA(60) /* the word at [sp + 8] */
 
 struct code {
 	const char *what;
 	u8 bytes[16];
-	u32 how;		/* RPROF_HOW_PC: nothing is proven */
+	u32 how; /* RPROF_HOW_PC: nothing is proven */
 };
 
 static const struct code proofs[] = {

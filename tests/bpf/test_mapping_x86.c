@@ -237,23 +237,29 @@ static void assert_new_mappings_count(void)
 {
 	struct seen seen;
 
-	put_frame(FP, FP + 64, LIB);
-	seen = sample_at(FP);
-	assert_int_equal(seen.n, 2);
-	assert_int_equal(seen.stop, RPROF_STOP_BOUNDS);
 	put_frame(FP, FP + 64, RA(0));
 	seen = sample_at(FP);
 	assert_int_equal(seen.n, 1);
 	assert_int_equal(seen.stop, RPROF_STOP_NOT_EXEC);
+	put_frame(FP, FP + 64, LIB);
+	seen = sample_at(FP);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.stop, RPROF_STOP_BOUNDS);
 }
 
-static void remember_mappings(void)
+/*
+ * The stack, and code of two mappings: the one last met is remembered in one place, the other in
+ * another. @turn says which is which.
+ */
+static void remember_mappings(u32 turn)
 {
 	put_chain(FP, 2, 64);
+	host_poke(FP + 64 * turn + 8, LIB);
 	for (u32 i = 0; i < 2; i++) {
 		struct seen seen = sample_at(FP);
 
-		assert_chain(&seen, 1, 2, 0, RPROF_STOP_END);
+		assert_int_equal(seen.n, 3);
+		assert_int_equal(seen.stop, RPROF_STOP_END);
 	}
 }
 
@@ -264,7 +270,7 @@ static void remembered_mappings_save_the_search(void **state)
 	put_chain(FP, 50, 64);
 	for (u32 i = 0; i < 50; i += 2)
 		host_poke(FP + i * 64 + 8, LIB + i);
-	/* No word at [sp]: what is not code is searched for each time. */
+	/* Words that are no code would be searched for each time. */
 	host_poke(FP - 64, LIB);
 	host_poke(FP - 56, LIB);
 	sample_at(FP);
@@ -276,31 +282,40 @@ static void remembered_mappings_save_the_search(void **state)
 
 static void remembered_mappings_are_dropped_with_the_space(void **state)
 {
-	remember_mappings();
-	thread_table(2, other_mappings, 3);
-	assert_new_mappings_count();
+	for (u32 turn = 0; turn < 2; turn++) {
+		thread_setup(state);
+		remember_mappings(turn);
+		thread_table(2, other_mappings, 3);
+		assert_new_mappings_count();
+	}
 }
 
 static void remembered_mappings_are_dropped_with_the_run(void **state)
 {
-	remember_mappings();
-	host_table(0, 1, 0, FIRST + 100, other_mappings, 3);
-	assert_new_mappings_count();
+	for (u32 turn = 0; turn < 2; turn++) {
+		thread_setup(state);
+		remember_mappings(turn);
+		host_table(0, 1, 0, FIRST + 100, other_mappings, 3);
+		assert_new_mappings_count();
+	}
 }
 
 /* Another process whose table happens to have the same space number and the same place. */
 static void remembered_mappings_are_dropped_with_the_process(void **state)
 {
-	remember_mappings();
-	thread_table(1, other_mappings, 3);
-	host.tgid = TGID + 1;
-	host_proc(TGID + 1, 0, RPROF_PROC_FOLLOW, 0);
-	assert_new_mappings_count();
+	for (u32 turn = 0; turn < 2; turn++) {
+		thread_setup(state);
+		remember_mappings(turn);
+		thread_table(1, other_mappings, 3);
+		host.tgid = TGID + 1;
+		host_proc(TGID + 1, 0, RPROF_PROC_FOLLOW, 0);
+		assert_new_mappings_count();
+	}
 }
 
 static void remembered_mappings_are_not_asked_without_a_table(void **state)
 {
-	remember_mappings();
+	remember_mappings(0);
 	thread_no_table();
 	assert_unchecked();
 }

@@ -103,12 +103,9 @@ static void frames_side_by_side_are_followed(void **state)
 
 static void chain_that_leaves_the_stack_mapping_stops(void **state)
 {
-	static const u64 beyond[] = { STACK_END,
-				      STACK_END - 8,
-				      STACK_END + 0x1000,
-				      0xffffffff80000000ULL,
-				      ~7ULL,
-				      ~15ULL };
+	static const u64 beyond[] = {
+		STACK_END, STACK_END - 8, STACK_END + 0x1000, 0xffffffff80000000ULL, ~7ULL, ~15ULL
+	};
 
 	host_user_region(STACK_END, HOST_PAGE);
 	for (u32 i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {

@@ -128,7 +128,8 @@ static void make_holes(void)
 
 static void add_mapping(u64 start, u64 end, u32 flags)
 {
-	mappings[n_mappings++] = (struct rprof_mapping){ .start = start, .end = end, .flags = flags };
+	mappings[n_mappings++] =
+		(struct rprof_mapping){ .start = start, .end = end, .flags = flags };
 }
 
 static void make_table(u32 space)
@@ -266,7 +267,8 @@ static const char *frames_wrong(const struct rprof_stack *s, struct model *m, u6
 
 	if (any_code) {
 		/* What random code proves is not the model's business: take over the words. */
-		while (words < s->n_native && (f[words].flags & RPROF_NATIVE_HOW) != RPROF_HOW_CHAIN)
+		while (words < s->n_native &&
+		       (f[words].flags & RPROF_NATIVE_HOW) != RPROF_HOW_CHAIN)
 			words++;
 		memcpy(m->frames, f, words * sizeof(*f));
 		m->n = words;
@@ -287,7 +289,8 @@ static const char *sample_wrong(u32 round)
 	static struct model m;
 	u32 choice = byte();
 	u64 ip = choice < 200 ? TEXT + 64 * (choice % (N_CODES + 1)) : plausible();
-	u64 fp = byte() % 2 ? chain_start : plausible(), sp = byte() % 4 ? (fp - byte() * 8) & ~7ULL : plausible();
+	u64 fp = byte() % 2 ? chain_start : plausible(),
+	    sp = byte() % 4 ? (fp - byte() * 8) & ~7ULL : plausible();
 	struct bpf_perf_event_data ctx = {};
 	const struct rprof_stack *s;
 	const char *wrong;
@@ -311,8 +314,7 @@ static const char *sample_wrong(u32 round)
 		return "more reads than frames can need";
 	model_begin(&m, ip, sp);
 	/* Code that is not one of ours may prove something, too: zeros lie around, and the stack. */
-	return frames_wrong(s, &m, sp, fp,
-			    ip % 64 || (ip - TEXT) / 64 >= N_CODES);
+	return frames_wrong(s, &m, sp, fp, ip % 64 || (ip - TEXT) / 64 >= N_CODES);
 }
 
 static void start(void)

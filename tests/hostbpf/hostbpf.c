@@ -43,8 +43,8 @@ struct host_node {
 struct host_map {
 	void *map;
 	u32 type, key_size, value_size, max_entries;
-	void **elems;			/* arrays: allocated at first sight, zeroed */
-	struct host_node **buckets;	/* hashes */
+	void **elems; /* arrays: allocated at first sight, zeroed */
+	struct host_node **buckets; /* hashes */
 	u32 n;
 };
 
@@ -57,8 +57,8 @@ struct host_map {
 	}
 
 static struct host_map maps[] = {
-	HOST_MAP(rprof_seen),	  HOST_MAP(rprof_procs),    HOST_MAP(rprof_tids),
-	HOST_MAP(rprof_tables),	  HOST_MAP(rprof_mappings), HOST_MAP(rprof_counters),
+	HOST_MAP(rprof_seen),	 HOST_MAP(rprof_procs),	   HOST_MAP(rprof_tids),
+	HOST_MAP(rprof_tables),	 HOST_MAP(rprof_mappings), HOST_MAP(rprof_counters),
 	HOST_MAP(rprof_scratch),
 };
 
@@ -183,7 +183,7 @@ static void clear_map(struct host_map *m)
 struct region {
 	u64 start, len;
 	u8 *bytes;
-	bool *hole;		/* by page */
+	bool *hole; /* by page */
 };
 
 struct memory {
@@ -347,8 +347,8 @@ long bpf_ringbuf_output(void *ring, void *data, u64 size, u64 flags)
 	if (host.ring_size && host.ring_used + ring_bytes(size) > host.ring_size)
 		return -EAGAIN;
 	if (!(host.n_records & (host.n_records + 1))) {
-		host.records = realloc(host.records,
-				       2 * (host.n_records + 1) * sizeof(*host.records));
+		host.records =
+			realloc(host.records, 2 * (host.n_records + 1) * sizeof(*host.records));
 		if (!host.records)
 			host_die("out of memory");
 	}

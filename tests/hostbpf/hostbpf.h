@@ -17,7 +17,7 @@
 
 /* What the ring accepted, in order. */
 struct host_record {
-	u64 flags;		/* of bpf_ringbuf_output() */
+	u64 flags; /* of bpf_ringbuf_output() */
 	u32 len;
 	const void *data;
 };
@@ -26,22 +26,22 @@ struct host_record {
 struct host {
 	u32 tgid, tid, cpu;
 	char comm[RPROF_COMM_LEN];
-	u64 now;		/* bpf_ktime_get_ns(), one more at each call */
-	u64 task;		/* addresses in kernel memory */
+	u64 now; /* bpf_ktime_get_ns(), one more at each call */
+	u64 task; /* addresses in kernel memory */
 	u64 task_regs;
-	const u64 *kstack;	/* what bpf_get_stack() finds: frames, or kstack_err */
+	const u64 *kstack; /* what bpf_get_stack() finds: frames, or kstack_err */
 	u32 n_kstack;
 	long kstack_err;
-	u64 ring_size;		/* bytes; 0: no limit */
+	u64 ring_size; /* bytes; 0: no limit */
 	/* Called before a helper does its work; may run a program, as an interrupt would. */
 	void (*on_output)(void);
 
 	struct host_record *records;
 	u32 n_records;
-	u64 ring_used;		/* bytes not consumed */
-	u32 outputs;		/* calls, refused ones too */
+	u64 ring_used; /* bytes not consumed */
+	u32 outputs; /* calls, refused ones too */
 	u32 user_reads, user_read_faults;
-	u64 user_bytes;		/* asked for */
+	u64 user_bytes; /* asked for */
 };
 
 extern struct host host;
@@ -63,7 +63,7 @@ void host_forget(void);
 void host_user_region(u64 start, u64 len);
 void host_user_hole(u64 addr);
 void host_kernel_region(u64 start, u64 len);
-void host_poke(u64 addr, u64 word);			/* user memory */
+void host_poke(u64 addr, u64 word); /* user memory */
 void host_poke_bytes(u64 addr, const void *bytes, u32 len);
 void host_kernel_poke(u64 addr, u64 word);
 /* Reads without counting; false if a byte is not there. */

@@ -30,10 +30,10 @@
 #define STACK 0x7ff000000000ULL
 #define STACK_END 0x7ff000100000ULL
 
-#define PC (TEXT + 0x100)		/* zeros lie there: no instruction that proves anything */
-#define RA(i) (TEXT + 0x2000 + 16 * (i))	/* return address of the i-th frame of a chain */
+#define PC (TEXT + 0x100) /* zeros lie there: no instruction that proves anything */
+#define RA(i) (TEXT + 0x2000 + 16 * (i)) /* return address of the i-th frame of a chain */
 #define N_MAPPINGS 4
-#define FIRST 10			/* of the process's run in rprof_mappings */
+#define FIRST 10 /* of the process's run in rprof_mappings */
 
 #define KTASK 0xffff888000000000ULL
 #define KSTACK 0xffffc90000000000ULL
@@ -45,9 +45,7 @@ static const struct rprof_mapping thread_mappings[N_MAPPINGS] = {
 	{ .start = TEXT, .end = TEXT_END, .module = 1, .flags = RPROF_MAPPING_EXEC },
 	{ .start = DATA, .end = DATA_END, .module = 1, .flags = RPROF_MAPPING_STACK },
 	{ .start = LIB, .end = LIB_END, .module = 2, .flags = RPROF_MAPPING_EXEC },
-	{ .start = STACK,
-	  .end = STACK_END,
-	  .flags = RPROF_MAPPING_STACK | RPROF_MAPPING_GROWSDOWN },
+	{ .start = STACK, .end = STACK_END, .flags = RPROF_MAPPING_STACK | RPROF_MAPPING_GROWSDOWN },
 };
 
 static inline struct rprof_config thread_config(void)
@@ -110,8 +108,8 @@ struct seen {
 	const struct rprof_stack *stack;
 	const u64 *kernel;
 	const struct rprof_native_frame *native;
-	u32 n;			/* native frames */
-	u32 stop;		/* of the native walk */
+	u32 n; /* native frames */
+	u32 stop; /* of the native walk */
 };
 
 static inline struct seen last_seen(void)

@@ -7,10 +7,10 @@
 
 enum { W_PSW_MASK = 1, W_PSW_ADDR = 2, W_R14 = 17, W_R15 = 18, W_USER_REGS = 19, W_REGS = 25 };
 
-#define PSW_USER 0x0705000180000000ULL		/* problem state, 64-bit addressing */
+#define PSW_USER 0x0705000180000000ULL /* problem state, 64-bit addressing */
 #define PSW_USER31 0x0705000080000000ULL
 #define PSW_KERNEL 0x0704c00180000000ULL
-#define FRAME 160u				/* the smallest: register save area */
+#define FRAME 160u /* the smallest: register save area */
 
 /* @n frames from @sp up, @step apart: back chain at [sp], RA(i) in the caller's slot for r14. */
 static inline void put_chain(u64 sp, u32 n, u64 step)

@@ -268,7 +268,8 @@ static void every_row_of_libc_means_what_readelf_says(void **state)
 static const char source[] =
 	"#include <stdlib.h>\n"
 	"int leaf(int x) { return x * 3 + 1; }\n"
-	"__attribute__((noinline)) int mid(int x) { volatile int y = leaf(x); return y + rand(); }\n"
+	"__attribute__((noinline)) int mid(int x) { volatile int y = leaf(x);\n"
+	"  return y + rand(); }\n"
 	"int wide(int x) { __attribute__((aligned(64))) volatile int a[64]; a[x & 63] = mid(x);\n"
 	"  return a[0] + a[x & 63]; }\n"
 	"int spill(int a, int b, int c, int d, int e, int f) {\n"

@@ -381,7 +381,7 @@ static void empty_and_too_large_sections(void **state)
 	assert_int_equal(eh_frame_new(&byte, EH_FRAME_MAX + 1, 0, &f), -EFBIG);
 }
 
-/* Every byte of a section with all that compilers use set to every value, and cut at each length. */
+/* Each byte of a section with all that compilers use takes every value; and each length. */
 static void no_byte_can_break_it(void **state)
 {
 	static const unsigned char program[] = {

@@ -69,8 +69,8 @@ static void lines_are_kept_in_order_and_apart(void **state)
 
 static void start_time_is_found_behind_any_name(void **state)
 {
-	static const char *const names[] = { "1 (x)", "1 (a b c)", "1 ())", "1 () R 1 2 3)",
-					     "1 (\n\xff)", "1 ()" };
+	static const char *const names[] = { "1 (x)",	      "1 (a b c)",  "1 ())",
+					     "1 () R 1 2 3)", "1 (\n\xff)", "1 ()" };
 	struct proc_maps p;
 
 	proc_maps_init(&p);

@@ -34,7 +34,8 @@ static const char code[] =
 	"push %rbx; .cfi_def_cfa_offset 16; .cfi_offset 3,-16\n"
 	"push %rbp; .cfi_def_cfa_offset 24; .cfi_offset 6,-24\n"
 	"nop; call lost; nop; .cfi_endproc; done lost\n"
-	"func start; .cfi_startproc; .cfi_undefined rip; call start; hlt; .cfi_endproc; done start\n"
+	"func start; .cfi_startproc; .cfi_undefined rip; call start; hlt\n"
+	".cfi_endproc; done start\n"
 	"func tramp; .cfi_startproc; .cfi_signal_frame; nop; nop; .cfi_endproc; done tramp\n"
 	/* A call that never returns is the last instruction; what follows is another function. */
 	"func never; .cfi_startproc; push %rbp; .cfi_def_cfa_offset 16; .cfi_offset 6,-16\n"
@@ -156,8 +157,7 @@ static void cut_kernel_stack_is_marked_where_it_was_cut(void **state)
 	r.kernel[0] = 0xffffffff81000210;
 	r.s.stop_kernel = RPROF_STOP_DEPTH;
 	push(t.start + 5, RPROF_HOW_PC);
-	assert_string_equal(resolve(),
-			    "start;[truncated: stack depth];ksys_read | stack depth: ");
+	assert_string_equal(resolve(), "start;[truncated: stack depth];ksys_read | stack depth: ");
 }
 
 static void return_address_is_looked_up_in_the_call_before_it(void **state)

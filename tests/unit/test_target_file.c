@@ -22,7 +22,8 @@ static int dir = -1;
 static int set_up(void **state)
 {
 	compile_path("");
-	shell("cd '%s' && chmod 755 . && mkdir -p map_files root/lib root/etc && echo real > root/lib/x &&"
+	shell("cd '%s' && chmod 755 . && mkdir -p map_files root/lib root/etc &&"
+	      " echo real > root/lib/x &&"
 	      " echo other > root/lib/y && mkfifo root/lib/pipe && ln -s /lib/x root/lib/inside &&"
 	      " ln -s /etc/passwd root/lib/escape && ln -s ../../../../../../etc/passwd root/up &&"
 	      " ln -s /proc/self/root/etc/passwd root/magic && chmod -R a+rX .",
