@@ -144,8 +144,10 @@ $(B)/tests/unit/%: tests/unit/%.c $(TEST_OBJECTS)
 # The kernel side as host C over memory images: the same sources, headers that shadow the kernel's
 # and libbpf's first on the path, no #ifdef.
 HOSTBPF := -Itests/hostbpf -Iinclude -Ibpf
-$(B)/tests/bpf/%: tests/bpf/%.c $(BPF_SOURCES) $(wildcard bpf/*.h bpf/arch/*.h tests/hostbpf/*.h \
-		tests/hostbpf/bpf/*.h tests/hostbpf/*.c include/rprof/*.h)
+HOSTBPF_FILES := $(BPF_SOURCES) $(wildcard bpf/*.h bpf/arch/*.h tests/hostbpf/*.[ch] \
+	tests/hostbpf/bpf/*.h include/rprof/*.h)
+$(B)/tests/bpf/test_fuzz_x86: tests/fuzz/fuzz_walk_x86.c
+$(B)/tests/bpf/%: tests/bpf/%.c $(HOSTBPF_FILES)
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g $(ASAN) $(WARNINGS) -Wno-unknown-pragmas \
@@ -157,6 +159,13 @@ $(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(B)/user/kernel.o $(B)/
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
 	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) $< $(B)/user/kernel.o $(B)/user/log.o -o $@ $(LIBS)
+
+$(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)
+	@mkdir -p $(@D)
+	$(call msg,FUZZ,$@)
+	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -D__TARGET_ARCH_x86 $(HOSTBPF) $< $(BPF_SOURCES) \
+		tests/hostbpf/hostbpf.c -o $@
 
 $(B)/tests/fuzz/%: tests/fuzz/%.c $(USER_SOURCES) $(B)/rprof.skel.h
 	@mkdir -p $(@D)

@@ -72,7 +72,8 @@ __noinline int executable(u32 slot, u64 addr)
 	if (inside(&s->exec_map, addr) || inside(&s->exec_map2, addr))
 		return CODE_YES;
 	s->want = addr;
-	if (!find_mapping(slot))
+	/* The gap that the main stack may grow into may hold something else by now. */
+	if (!find_mapping(slot) || addr < s->found.start)
 		return CODE_UNKNOWN;
 	if (!(s->found.flags & RPROF_MAPPING_EXEC))
 		return CODE_NO;

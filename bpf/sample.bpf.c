@@ -33,7 +33,7 @@ static __always_inline bool followed(const struct rprof_proc *proc, u32 tid)
 static __always_inline void take_table(struct scratch *s, const struct rprof_proc *proc)
 {
 	const struct rprof_table *t;
-	u32 space, index;
+	u32 space, version, index;
 
 	s->stack.space = 0;
 	s->table_count = 0;
@@ -46,6 +46,7 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 	space = *(const volatile u32 *)&t->space;
 	s->table_first = *(const volatile u32 *)&t->first;
 	s->table_count = *(const volatile u32 *)&t->count;
+	version = *(const volatile u32 *)&t->version;
 	/* Read again: user space zeroes it before it changes the rest, and writes it last. */
 	if (!space || t->execs != proc->execs || space != *(const volatile u32 *)&t->space) {
 		s->table_count = 0;
@@ -53,11 +54,10 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 	}
 	s->stack.space = space;
 	/* What is remembered from the last sample on this CPU holds for the same table alone. */
-	u64 key = (u64)s->stack.tgid << 32 | s->table_first;
+	u64 key = (u64)index << 32 | version;
 
-	if (s->table_key != key || s->table_space != space) {
+	if (s->table_key != key) {
 		s->table_key = key;
-		s->table_space = space;
 		s->exec_map.end = 0;
 		s->exec_map2.end = 0;
 		s->stack_map.end = 0;

@@ -45,9 +45,7 @@ struct scratch {
 	/* The mapping table of this process, and the mappings last found in it. */
 	u32 table_first;
 	u32 table_count;		/* 0: none */
-	u64 table_key;			/* of which table exec_map and stack_map were remembered: */
-	u32 table_space;
-	u32 reserved2;
+	u64 table_key;			/* index and version of the table that these were found in: */
 	u64 want;			/* address find_mapping() looks for */
 	struct rprof_mapping found;	/* its answer */
 	struct rprof_mapping exec_map;	/* a program and its libc, for most stacks */

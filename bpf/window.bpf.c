@@ -41,8 +41,9 @@ __noinline int window_at(u32 slot, u64 addr, u64 need)
 		len = to_page_end;
 	if (!window_read(s, addr, len))
 		return s->window_len < need ? -1 : 0;
+	/* Two pages at most were asked for; the first alone may do. */
+	if (len <= to_page_end || to_page_end < need)
+		return -1;
 	s->absent_page = addr + to_page_end;
-	if (to_page_end >= need && !window_read(s, addr, to_page_end))
-		return 0;
-	return window_read(s, addr, need);
+	return window_read(s, addr, to_page_end);
 }

@@ -17,9 +17,9 @@ static __always_inline int walk_stop(struct scratch *s, u32 stop)
 /*
  * window_at() - make [@addr, @addr + @need) part of the window of @slot, @need <= WINDOW_SLACK.
  *
- * Tries a whole window clipped to the stack's mapping, then to the page's end, then @need bytes
- * alone: what a stack holds is worth a failed read, not a lost frame. A global function, verified
- * once (native.bpf.h).
+ * Tries a whole window clipped to the stack's mapping, then what is left of the first page: what a
+ * stack holds is worth a failed read, not a lost frame. A global function, verified once
+ * (native.bpf.h).
  * Return: offset of @addr in the window, to be masked with WINDOW - 1 before use; negative if the
  * memory cannot be read.
  */

@@ -213,6 +213,7 @@ int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
 		return err;
 	table->first = first;
 	table->count = n;
+	table->version++;
 	table->execs = execs;
 	__atomic_store_n(&table->space, space, __ATOMIC_RELEASE);
 	return 0;

@@ -58,6 +58,8 @@ struct rprof_table {
 	__u32 execs;
 	__u32 first;			/* index of the first mapping in rprof_mappings */
 	__u32 count;			/* sorted by address, not overlapping */
+	__u32 version;			/* grows: mappings remembered of another one do not hold */
+	__u32 reserved;
 };
 
 /* Bits of rprof_mapping.flags. */
@@ -76,7 +78,7 @@ struct rprof_mapping {
 
 _Static_assert(sizeof(struct rprof_config) == 40, "config layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
-_Static_assert(sizeof(struct rprof_table) == 16, "table layout");
+_Static_assert(sizeof(struct rprof_table) == 24, "table layout");
 _Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");
 
 #endif

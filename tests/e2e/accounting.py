@@ -36,13 +36,16 @@ def a_quiet_run_misses_next_to_nothing():
 @test()
 def samples_are_the_cpu_time_of_the_process():
     # A command that burns 2 s by its own CPU clock, sampled from its first instruction: its clock
-    # and not ours says how many samples are due. 3 %: exec and exit, and a tick at either end.
+    # and not ours says how many samples are due.
     result = record("-F", 999, "--stats", "--as-root", "--",
                     build("shortlived.c"), 2000, 0, stdout=subprocess.DEVNULL)
     stats = check_accounting(result.ok())
     describe(stats)
-    expect(abs(stats["samples"] - 2 * 999) < 0.03 * 2 * 999,
-           f"{stats['samples']} samples for 2 s of CPU time at 999 Hz\n{result}")
+    due = 2 * 999
+    # 3 %: exec, the dynamic loader and exit.
+    expect(abs(stats["expected"] - due) < 0.03 * due, f"expected {stats['expected']}\n{result}")
+    # Where others use the CPU too, whether a tick hits is chance: five sigma of 1,998 are 11 %.
+    expect(abs(stats["samples"] - due) < 0.11 * due, f"{stats['samples']} samples\n{result}")
 
 
 @test()
@@ -186,7 +189,9 @@ def a_thread_is_followed_alone():
 @test()
 def all_processes_are_followed_but_not_idle():
     spin, calls = workload(build("spin.c")), workload(build("syscalls.c"))
+    before, start = cpu_seconds(spin.pid), time.monotonic()
     result = record("-a", "-F", 999, "-d", 3, "--stats").ok()
+    spent = (cpu_seconds(spin.pid) - before) * 3 / (time.monotonic() - start)
     stats = check_accounting(result)
     describe(stats)
     first = {s.comm for s in result.stacks()}
@@ -194,7 +199,8 @@ def all_processes_are_followed_but_not_idle():
     expect(not [f for f in first if f.startswith("swapper")], "idle is printed")
     mine = sum(s.count for s in result.stacks()
                if s.comm == f"spin-{spin.pid}" and s.frames[-1:] == ["spin"])
-    expect(mine > 999, f"the busy loop has {mine} samples of 3 s")
+    # Its part of the time from before to after the run; which may not be spread evenly.
+    expect(mine > 0.5 * spent * 999, f"the busy loop has {mine} samples of {spent:.2f} s")
 
 
 @test()

@@ -19,7 +19,8 @@ import deepstacks
 
 NOBODY = 65534
 # A remedy is in brackets or says what to do; the messages are prose, so the meshes are wide.
-REMEDY = r"\([^)]+\)|\b(try|use|needs?|needed|must|expected|give|run|instead|raise|free|choose|only)\b"
+REMEDY = (r"\([^)]+\)|"
+          r"\b(try|use|needs?|needed|must|expected|give|run|instead|raise|free|choose|only)\b")
 
 
 def expect_message(result, status, *patterns):

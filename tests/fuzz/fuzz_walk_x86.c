@@ -180,6 +180,8 @@ static u64 code_flag(u64 addr)
 {
 	const struct rprof_mapping *m = mapping_of(addr);
 
+	if (m && addr < m->start)
+		m = NULL; /* the gap below the main stack */
 	if (addr < 65536 || (m && !(m->flags & RPROF_MAPPING_EXEC)))
 		return NOT_CODE;
 	return m ? 0 : RPROF_NATIVE_UNCHECKED;

@@ -487,7 +487,14 @@ void host_proc(u32 tgid, u32 execs, u32 flags, u32 table)
 
 void host_table(u32 index, u32 space, u32 execs, u32 first, const struct rprof_mapping *m, u32 n)
 {
-	struct rprof_table table = { .space = space, .execs = execs, .first = first, .count = n };
+	static u32 version;
+	struct rprof_table table = {
+		.space = space,
+		.execs = execs,
+		.first = first,
+		.count = n,
+		.version = ++version,
+	};
 
 	bpf_map_update_elem(&rprof_tables, &index, &table, BPF_ANY);
 	for (u32 i = 0; i < n; i++) {

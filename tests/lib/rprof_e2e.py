@@ -77,24 +77,25 @@ def _on_alarm(_signal, _frame):
 
 
 def _run_test(name, function, timeout):
+    """Run one test and print its verdict, then what is wrong. Returns whether all is well."""
     signal.alarm(timeout)
+    wrong, skipped = "", ""
     try:
         function()
-        verdict = f"ok - {name}"
     except Skip as skip:
-        verdict = f"ok - {name} # skip {skip}"
+        skipped = f" # skip {skip}"
     except Failure as failure:
-        note(failure)
-        verdict = f"not ok - {name}"
+        wrong = str(failure) or "failed"
     except Exception:  # a broken test is a failed test, and the next one still runs
-        note(traceback.format_exc().rstrip())
-        verdict = f"not ok - {name}"
+        wrong = traceback.format_exc().rstrip()
     finally:
         signal.alarm(0)
         while _started:
             end(_started.pop())
-    print(verdict, flush=True)
-    return not verdict.startswith("not")
+    print(f"not ok - {name}" if wrong else f"ok - {name}{skipped}", flush=True)
+    if wrong:
+        note(wrong)
+    return not wrong
 
 
 def main(needs_profiler=True):
