@@ -162,13 +162,16 @@ static __always_inline int push_missing_caller(struct scratch *s, u32 slot)
 __noinline int native_begin(u32 slot)
 {
 	struct scratch *s = scratch_at(slot);
+	u64 how;
 
 	if (!s)
 		return 1;
 	s->window_start = 0;
 	s->window_len = 0;
 	bound_stack(s, slot);
-	if (push_frame(s, s->frame.ip, RPROF_HOW_PC))
+	/* Code that runs is in executable memory; if the table does not say so, it is behind. */
+	how = executable(slot, s->frame.ip) == CODE_YES ? 0 : RPROF_NATIVE_UNCHECKED;
+	if (push_frame(s, s->frame.ip, how | RPROF_HOW_PC))
 		return 1;
 	/* Stack pointers of user code are 8-aligned on both architectures; if not, trust no word. */
 	if (ARCH_SP_WORDS && !(s->frame.sp & 7) && push_missing_caller(s, slot))

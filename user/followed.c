@@ -14,7 +14,9 @@
 static int explain(const char *option, __u32 id, int err)
 {
 	if (err == -ESRCH)
-		log_error("%s %u: ended before sampling could start", option, id);
+		log_error("%s %u: ended before sampling could start (rprof-bpf -- COMMAND starts a "
+			  "program and samples it from its first instruction)",
+			  option, id);
 	else if (err == -EMFILE)
 		log_error("%s %u: too many open files, one per thread is needed (raise ulimit -n)",
 			  option, id);

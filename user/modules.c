@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "escape.h"
 #include "idmap.h"
 #include "log.h"
 #include "maps.h"
@@ -22,6 +23,7 @@
 #define MAX_MODULES 65536	/* a target can map new files for ever */
 #define MAX_OPEN 4096		/* files kept open unread */
 #define MAX_NAME 255		/* NAME_MAX */
+#define MAX_PATH 4096		/* PATH_MAX */
 #define MAX_VDSO (1u << 20)
 
 struct entry {
@@ -85,13 +87,19 @@ void modules_free(struct modules *m)
 	free(m);
 }
 
-/* Base name, as it is: a path from maps, whose only escape is \012. */
-static const char *short_name(struct modules *m, const char *path)
+/*
+ * Base name of a path from maps. A newline is \\012 there, and so is the text "\\012" (show_map_vma()
+ * in fs/proc/task_mmu.c escapes nothing else): the file itself, @path_fd if >= 0, says which.
+ */
+static const char *short_name(struct modules *m, const char *path, int path_fd)
 {
-	const char *slash = strrchr(path, '/');
-	char name[MAX_NAME + 1];
+	char name[MAX_NAME + 1], raw[MAX_PATH];
+	const char *slash;
 
-	snprintf(name, sizeof(name), "%s", slash && slash[1] ? slash + 1 : path);
+	if (path_fd >= 0 && strstr(path, "\\012") && !target_file_path(path_fd, raw, sizeof(raw)))
+		path = raw;
+	slash = strrchr(path, '/');
+	snprintf(name, sizeof(name), "%.*s", MAX_NAME, slash && slash[1] ? slash + 1 : path);
 	return strset_add(&m->strings, name);
 }
 
@@ -172,7 +180,7 @@ static __u32 lookup(const struct modules *m, const struct maps_entry *e, const c
 	return 0;
 }
 
-static __u32 add_entry(struct modules *m, const struct maps_entry *e, const char *path,
+static __u32 add_entry(struct modules *m, const struct maps_entry *e, const char *path, int path_fd,
 		       const struct stat *st)
 {
 	struct entry *grown;
@@ -196,7 +204,7 @@ static __u32 add_entry(struct modules *m, const struct maps_entry *e, const char
 		.inode = e->inode,
 		.dev = device_of(e),
 		.path = path,
-		.name = short_name(m, path),
+		.name = short_name(m, path, path_fd),
 		.next = first,
 		.has_stat = st,
 	};
@@ -221,6 +229,15 @@ static bool has_name(const char *path)
 	       !strcmp(path, "[uprobes]");
 }
 
+static void explain_unopened(const struct entry *entry, __u32 tgid, int err)
+{
+	char *name = escape_string(entry->name, strlen(entry->name));
+
+	log_debug("modules: %s: mapped by process %u, cannot be opened: %s", name ? name : "?",
+		  tgid, strerror(-err));
+	free(name);
+}
+
 __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps_entry *e)
 {
 	const char *path = path_of(m, e);
@@ -235,7 +252,7 @@ __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps
 		path_fd = target_file_find(proc_dir, e, path, &st);
 	index = lookup(m, e, path, path_fd >= 0 ? &st : NULL);
 	if (!index)
-		index = add_entry(m, e, path, path_fd >= 0 ? &st : NULL);
+		index = add_entry(m, e, path, path_fd, path_fd >= 0 ? &st : NULL);
 	entry = &m->entries[index];
 	if (index && !entry->tried) {
 		if (path_fd >= 0)
@@ -244,9 +261,8 @@ __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps
 			fd = open_vdso(e);
 		if (fd >= 0)
 			attach(m, entry, fd);
-		else
-			log_debug("modules: a mapped file of process %u cannot be opened: %s", tgid,
-				  strerror(path_fd >= 0 || is_vdso(path) ? -fd : -path_fd));
+		else if (path[0] == '/')
+			explain_unopened(entry, tgid, path_fd >= 0 ? fd : path_fd);
 	}
 	if (index && (path_fd >= 0 || !entry->tgid)) {
 		entry->tgid = tgid;

@@ -47,9 +47,31 @@ static int fail(const struct outfile *f, int err, const char *why)
 	return err;
 }
 
+/* What helps against the errors that people meet. */
+static const char *remedy(int err)
+{
+	switch (err) {
+	case -ENOENT:
+	case -ENOTDIR:
+		return " (create the directory first, or name another)";
+	case -EACCES:
+	case -EPERM:
+	case -EROFS:
+		return " (name a file in a directory that may be written to)";
+	case -ENOSPC:
+	case -EDQUOT:
+		return " (free space, or name a file elsewhere)";
+	case -ENAMETOOLONG:
+		return " (choose a shorter name)";
+	default:
+		return "";
+	}
+}
+
 static int fail_errno(const struct outfile *f, int err)
 {
-	return fail(f, err, strerror(-err));
+	log_error("output: %s: %s%s", f->shown, strerror(-err), remedy(err));
+	return err;
 }
 
 /* Opens the directory of @path, keeps the last component. */

@@ -152,6 +152,7 @@ void processes_begin_drain(struct processes *p)
 static bool mappings_are_behind(const struct processes *p, const struct rprof_stack *s)
 {
 	const struct rprof_native_frame *native = record_native(s);
+	const struct rprof_mapping *m;
 	const struct space *space;
 
 	if (!s->n_native)
@@ -160,10 +161,13 @@ static bool mappings_are_behind(const struct processes *p, const struct rprof_st
 	if (native[0].flags & RPROF_NATIVE_UNBOUND)
 		return true;
 	space = spaces_find(p->spaces, s->tgid, s->space);
-	for (size_t i = 0; i < s->n_native; i++)
-		if ((native[i].flags & RPROF_NATIVE_UNCHECKED) &&
-		    (!s->space || !space || !space_mapping(space, native[i].pc)))
+	for (size_t i = 0; i < s->n_native; i++) {
+		if (!(native[i].flags & RPROF_NATIVE_UNCHECKED))
+			continue;
+		m = s->space && space ? space_mapping(space, native[i].pc) : NULL;
+		if (!m || !(m->flags & RPROF_MAPPING_EXEC))
 			return true;
+	}
 	return false;
 }
 

@@ -96,3 +96,21 @@ int target_file_open(int path_fd)
 	fd = open(self, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
+
+int target_file_path(int path_fd, char *path, size_t size)
+{
+	static const char deleted[] = " (deleted)";
+	char self[64];
+	struct stat st;
+	ssize_t len;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+	len = readlink(self, path, size - 1);
+	if (len < 0)
+		return -errno;
+	path[len] = '\0';
+	if (!fstat(path_fd, &st) && !st.st_nlink && (size_t)len > sizeof(deleted) &&
+	    !strcmp(path + len - (sizeof(deleted) - 1), deleted))
+		path[len - (sizeof(deleted) - 1)] = '\0';
+	return 0;
+}

@@ -3,6 +3,7 @@
 #ifndef RPROF_TARGET_FILE_H
 #define RPROF_TARGET_FILE_H
 
+#include <stddef.h>
 #include <sys/stat.h>
 
 #include "maps.h"
@@ -23,5 +24,8 @@ int target_file_find(int proc_dir, const struct maps_entry *e, const char *path,
 
 /* Open what target_file_find() found, for reading. Return: descriptor or -errno. */
 int target_file_open(int path_fd);
+
+/* Its path, raw bytes as the file system has them, without the mark of a deleted file. 0 or -errno. */
+int target_file_path(int path_fd, char *path, size_t size);
 
 #endif

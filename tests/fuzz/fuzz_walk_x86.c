@@ -216,7 +216,7 @@ static void model_begin(struct model *m, u64 ip, u64 sp)
 		m->end = stack->end;
 		m->flags = 0;
 	}
-	model_push(m, ip, RPROF_HOW_PC);
+	model_push(m, ip, RPROF_HOW_PC | (code_flag(ip) ? RPROF_NATIVE_UNCHECKED : 0));
 	if (sp % 8)
 		return;
 	if (ip >= TEXT && ip % 64 == 0 && code < N_CODES)

@@ -243,12 +243,14 @@ static void signals_are_as_a_command_expects(void **state)
 	sigprocmask(SIG_BLOCK, &set, &before);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN); /* as nohup does */
-	run_output("awk '/^SigBlk|^SigIgn/ { printf \"%s \", $2 }' /proc/self/status", text,
-		   sizeof(text));
+	/* The last 31 signals: others of the C library may come ignored from who runs the test. */
+	run_output("sed -n 's/^Sig\\(Blk\\|Ign\\):.*\\(.\\{8\\}\\)$/0x\\2/p' /proc/self/status | "
+		   "while read -r m; do printf '%08x ' $((m & 0x7fffffff)); done",
+		   text, sizeof(text));
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	assert_string_equal(text, "0000000000000000 0000000000000001 ");
+	assert_string_equal(text, "00000000 00000001 ");
 }
 
 static void command_gets_no_descriptor_of_ours(void **state)
