@@ -65,7 +65,7 @@ ifeq ($(V),1)
 msg =
 Q :=
 else
-msg = @printf '  %-8s %s\n' '$(1)' '$(2)';
+msg = @printf '  %-8s %s\n' '$(1)' '$(2)' >&2;
 Q := @
 endif
 
@@ -197,17 +197,17 @@ unit: tests ## the unit and walker tests alone
 deps-build:
 	$(Q)scripts/deps.sh build
 deps-demo:
-	$(Q)scripts/deps.sh build demo
+	$(Q)scripts/deps.sh demo
 deps-test:
-	$(Q)scripts/deps.sh build test vm
+	$(Q)scripts/deps.sh build test $(if $(filter 0,$(VM)),,vm)
 
 demo: deps-demo ## set up, build, profile a bundled workload, or PID=N, for DURATION=5
 	$(Q)$(BUILD) all workloads
 	$(Q)scripts/demo.sh "$(PID)" "$(DURATION)"
 
-test: deps-test ## set up, build, run the tests (needs root; CI runs this)
+test: deps-test ## set up, build, run the tests (root; CI runs this); VM=0: no virtual machines
 	$(Q)$(BUILD) tests
-	$(Q)tests/run test
+	$(Q)tests/run $(if $(filter 0,$(VM)),host,test)
 
 test-full: deps-test ## everything an issue is closed on: long runs, fresh root, virtual machines
 	$(Q)$(BUILD) tests

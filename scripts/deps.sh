@@ -26,7 +26,7 @@ missing() {
 		printf 'want %s\n' $wanted
 	} | awk '
 		$1 == "installed" { have[$2] = 1 }
-		$1 == "want" {
+		$1 == "want" && !asked[$2]++ {
 			n = split($2, names, "|")
 			for (i = 1; i <= n && !(names[i] in have); i++) {}
 			if (i > n)

@@ -60,15 +60,16 @@ static volatile sig_atomic_t stop;
 
 TAIL = """\
 /*
- * Up to 200 us of burning outside the tree, at random: without it a pass and the sampling period
- * can keep step, and the shares seen are then those of the phase, not of the time.
+ * Up to 4 ms of burning outside the tree, at random: a pass may keep step with the sampling period,
+ * or with the scheduler's tick around which samples come late or not at all, and the shares seen
+ * would then be those of the phase, not of the time.
  */
 static inline __attribute__((always_inline)) void lose_step(unsigned long *random)
 {
 	*random ^= *random << 13;
 	*random ^= *random >> 7;
 	*random ^= *random << 17;
-	BURN(*random % 200000 + 1);
+	BURN(*random % 4000000 + 1);
 }
 
 static void *thread_main(void *arg)
