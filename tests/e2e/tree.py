@@ -134,14 +134,16 @@ def check_marks(judge, verdict):
                f"in its loop, so at most {bound:.1%} may be")
 
 
-def check_shares(judge, verdict):
-    """Self and inclusive shares among the samples in functions that burn a known number."""
+def check_shares(judge, verdict, missed):
+    """Shares among the samples in functions that burn a known number; @missed: share of samples."""
     burners = {f: d["share"] for f, d in judge.functions.items() if d["share"]}
     n = sum(verdict.self_samples[f] for f in burners)
     worst = (0, "")
     for name, share in burners.items():
-        # 5 % of the share: entry and exit, and the pass over the tree that was cut off.
-        margin = five_sigma(share, n) + 0.05 * share
+        # 5 % of the share: entry and exit, and the pass over the tree that was cut off. What the
+        # kernel did not sample is not spread evenly: late timers hit deep stacks more, and where
+        # 18 % were missed (20 kHz in a virtual machine) shares of deep functions were 36 % short.
+        margin = five_sigma(share, n) + (0.05 + 2 * max(missed, 0)) * share
         off = abs(verdict.self_samples[name] / n - share)
         worst = max(worst, (off / margin, f"{name} {verdict.self_samples[name] / n:.3%} "
                             f"for {share:.3%}"))
@@ -161,16 +163,16 @@ def run_tree(compiler, leaf_option, cf_protection, seed):
     process = workload(program, "-t", THREADS)
     result = record("-p", process.pid, "-F", FREQUENCY, "-d", SECONDS, "--annotate",
                     "--stats").ok()
-    check_accounting(result)
+    stats = check_accounting(result)
 
     judge, verdict = Judge(tree, facts), Verdict()
     for stack in result.stacks():
         judge.stack(stack, verdict)
-    return judge, verdict
+    return judge, verdict, stats["missed"] / stats["expected"]
 
 
 def check_tree(compiler, leaf_option, cf_protection, seed):
-    judge, verdict = run_tree(compiler, leaf_option, cf_protection, seed)
+    judge, verdict, missed = run_tree(compiler, leaf_option, cf_protection, seed)
     n = verdict.samples
     # However little CPU time a busy machine left; the counts are accounting.py's business.
     expect(n >= 2000, f"premise: only {n} samples")
@@ -181,12 +183,12 @@ def check_tree(compiler, leaf_option, cf_protection, seed):
     note(f"{n} samples, deepest {verdict.deepest}, tiny leaves {tiny / n:.1%}, share of functions "
          f"whose loop has no frame {bare:.1%}")
     note(f"impossible {wrong}, caller of the leaf proven {verdict.leaf_proven / n:.3%}, "
-         f"marked {verdict.marked / n:.3%}")
+         f"marked {verdict.marked / n:.3%}, missed {missed:.2%}")
 
     expect(not wrong, f"{wrong} samples with impossible edges: "
            f"{verdict.impossible.most_common(5)}")
     check_marks(judge, verdict)
-    check_shares(judge, verdict)
+    check_shares(judge, verdict, missed)
     expect(verdict.deepest >= 60, f"premise: the deepest stack seen has {verdict.deepest} frames")
     expect(tiny / n > 0.01, f"premise: only {tiny} samples in tiny leaves")
     expect(verdict.marked <= 0.3 * n, f"{verdict.marked / n:.1%} of the samples are marked")

@@ -60,16 +60,15 @@ static volatile sig_atomic_t stop;
 
 TAIL = """\
 /*
- * Up to 4 ms of burning outside the tree, at random: a pass may keep step with the sampling period,
- * or with the scheduler's tick around which samples come late or not at all, and the shares seen
- * would then be those of the phase, not of the time.
+ * Up to 1 ms of burning outside the tree, at random: else a pass may keep step with the sampling
+ * period or the scheduler's tick, and the shares seen are those of the phase, not of the time.
  */
 static inline __attribute__((always_inline)) void lose_step(unsigned long *random)
 {
 	*random ^= *random << 13;
 	*random ^= *random >> 7;
 	*random ^= *random << 17;
-	BURN(*random % 4000000 + 1);
+	BURN(*random % 1000000 + 1);
 }
 
 static void *thread_main(void *arg)
