@@ -43,7 +43,8 @@ endif
 
 BPF_CFLAGS := -target $(BPF_TARGET) -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
 	-D__TARGET_ARCH_$(ARCH) -DBPF_NO_PRESERVE_ACCESS_INDEX -Iinclude -Ibpf -Ivmlinux/$(ARCH)
-USER_CFLAGS = -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' $(WARNINGS) $(INCLUDES) \
+# With frame pointers: -a samples us too.
+USER_CFLAGS = -std=gnu11 -fno-omit-frame-pointer -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' $(WARNINGS) $(INCLUDES) \
 	-I$(B) $(LIB_CFLAGS)
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
