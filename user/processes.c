@@ -198,6 +198,11 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 		log_debug("process %u: mappings: %s", s->tgid, strerror(-err));
 }
 
+const struct space *processes_space(const struct processes *p, const struct rprof_stack *s)
+{
+	return spaces_find(p->spaces, s->tgid, s->space);
+}
+
 void processes_on_space(struct processes *p, const struct rprof_space *s)
 {
 	struct process *proc = get_process(p, s->tgid);

@@ -14,6 +14,7 @@
 
 struct processes;
 struct session;
+struct space;
 struct spaces;
 
 struct processes *processes_new(struct session *session, struct spaces *spaces);
@@ -31,6 +32,12 @@ void processes_begin_drain(struct processes *p);
 
 /* Look at a STACK before it is resolved: read its process's mappings if it shows that we must. */
 void processes_on_stack(struct processes *p, const struct rprof_stack *s);
+
+/*
+ * processes_space() - the address space that the user frames of a STACK are of.
+ * Return: NULL if it is not known: the mappings were read of another image than was sampled.
+ */
+const struct space *processes_space(const struct processes *p, const struct rprof_stack *s);
 
 /* A SPACE record: the process has a new image. */
 void processes_on_space(struct processes *p, const struct rprof_space *s);

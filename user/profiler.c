@@ -64,7 +64,8 @@ static void on_stack(void *ctx, const struct rprof_stack *s)
 	if (profile_has_stack(p->profile, s->stack))
 		return;
 	processes_on_stack(p->processes, s);
-	err = resolve_stack(p->resolver, s, record_kernel(s), record_native(s), &resolved);
+	err = resolve_stack(p->resolver, s, processes_space(p->processes, s), record_kernel(s),
+			    record_native(s), &resolved);
 	if (!err)
 		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid, &resolved);
 	if (err && !p->err)

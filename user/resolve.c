@@ -318,10 +318,9 @@ static bool executable(const struct space *sp, const struct rprof_native_frame *
 	return m && (m->flags & RPROF_MAPPING_EXEC);
 }
 
-static int add_native(struct resolver *r, const struct rprof_stack *s,
+static int add_native(struct resolver *r, const struct rprof_stack *s, const struct space *sp,
 		      const struct rprof_native_frame *native, struct resolved_stack *out)
 {
-	const struct space *sp = spaces_find(r->spaces, s->tgid, s->space);
 	int err = 0;
 
 	if (!s->n_native)
@@ -351,8 +350,9 @@ static int add_native(struct resolver *r, const struct rprof_stack *s,
 	return err;
 }
 
-int resolve_stack(struct resolver *r, const struct rprof_stack *s, const __u64 *kernel,
-		  const struct rprof_native_frame *native, struct resolved_stack *out)
+int resolve_stack(struct resolver *r, const struct rprof_stack *s, const struct space *space,
+		  const __u64 *kernel, const struct rprof_native_frame *native,
+		  struct resolved_stack *out)
 {
 	/* A mark may follow each user frame, the kernel part, and an absent user part. */
 	size_t room = s->n_kernel + 2 * (size_t)s->n_native + 2;
@@ -366,7 +366,7 @@ int resolve_stack(struct resolver *r, const struct rprof_stack *s, const __u64 *
 		return -ENOMEM;
 	err = add_kernel(r, s, kernel, out);
 	if (!err)
-		err = add_native(r, s, native, out);
+		err = add_native(r, s, space, native, out);
 	if (err) {
 		free(out->frames);
 		memset(out, 0, sizeof(*out));

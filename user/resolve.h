@@ -12,6 +12,7 @@
 #include <linux/types.h>
 #include "rprof/record.h"
 
+struct space;
 struct spaces;
 struct ksyms;
 struct resolver;
@@ -48,12 +49,13 @@ struct resolved_stack {
 /*
  * resolve_stack() - names and marks for one STACK record.
  * @s: a record that record_check() accepted
- * @kernel: the STACK's kernel ips
- * @native: its native frames
+ * @kernel, @native: its frames
+ * @space: where its user frames lie (processes_space()); NULL: not known
  * @out: out->frames is malloc'd, the caller frees it
  * Return: 0 or -ENOMEM.
  */
-int resolve_stack(struct resolver *r, const struct rprof_stack *s, const __u64 *kernel,
-		  const struct rprof_native_frame *native, struct resolved_stack *out);
+int resolve_stack(struct resolver *r, const struct rprof_stack *s, const struct space *space,
+		  const __u64 *kernel, const struct rprof_native_frame *native,
+		  struct resolved_stack *out);
 
 #endif

@@ -73,6 +73,11 @@ static void push(const char *pc, __u64 flags)
 	r.native[r.s.n_native++] = (struct rprof_native_frame){ (size_t)pc, flags };
 }
 
+static const struct space *space_of(const struct rprof_stack *s)
+{
+	return spaces_find(t.spaces, s->tgid, s->space);
+}
+
 /* Root first, as it is printed; marks for the account after " | ". */
 static const char *resolve(void)
 {
@@ -80,7 +85,8 @@ static const char *resolve(void)
 	struct resolved_stack out;
 	size_t at = 0;
 
-	assert_int_equal(resolve_stack(t.resolver, &r.s, r.kernel, r.native, &out), 0);
+	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &out),
+			 0);
 	text[0] = '\0';
 	for (size_t i = out.n_frames; i-- > 0;)
 		at += (size_t)sprintf(text + at, "%s%s", at ? ";" : "", out.frames[i].name);
@@ -283,9 +289,11 @@ static void equal_frames_share_names_and_marks(void **state)
 	begin_stack(RPROF_STOP_END);
 	push(t.leaf + 1, RPROF_HOW_PC);
 	push(t.framed + 9, RPROF_HOW_CHAIN);
-	assert_int_equal(resolve_stack(t.resolver, &r.s, r.kernel, r.native, &a), 0);
+	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &a),
+			 0);
 	r.native[0].pc++;
-	assert_int_equal(resolve_stack(t.resolver, &r.s, r.kernel, r.native, &b), 0);
+	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &b),
+			 0);
 	assert_int_equal(a.n_frames, b.n_frames);
 	for (size_t i = 0; i < a.n_frames; i++)
 		assert_ptr_equal(a.frames[i].name, b.frames[i].name);
@@ -307,7 +315,8 @@ static void longest_stack_fits(void **state)
 	r.s.stop_kernel = RPROF_STOP_DEPTH;
 	for (int i = 0; i < RPROF_MAX_NATIVE; i++)
 		push(t.leaf + 2, i ? RPROF_HOW_CHAIN : RPROF_HOW_PC);
-	assert_int_equal(resolve_stack(t.resolver, &r.s, r.kernel, r.native, &out), 0);
+	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &out),
+			 0);
 	assert_int_equal(out.n_frames, RPROF_MAX_KERNEL + 1 + 2 * RPROF_MAX_NATIVE);
 	assert_int_equal(out.n_marks, 3);
 	free(out.frames);
@@ -329,7 +338,8 @@ static void many_frames_cost_the_same_each(void **state)
 			for (int n = 0; n < 500; n++)
 				push((char *)libc + i * 10000 + k + n,
 				     n ? RPROF_HOW_CHAIN : RPROF_HOW_PC);
-			assert_int_equal(resolve_stack(t.resolver, &r.s, r.kernel, r.native, &out),
+			assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel,
+						       r.native, &out),
 					 0);
 			free(out.frames);
 		}
