@@ -18,7 +18,7 @@ struct rprof_ring_map {
 
 /*
  * Stack ids the ring has accepted -> time of that. LRU: a forgotten stack is only sent again.
- * 65,536 stacks of the LRU's per-CPU free lists are enough for 30,000 live ones.
+ * Four times the 30,000 live stacks that must not be sent twice (the LRU evicts from batches).
  */
 struct rprof_seen_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

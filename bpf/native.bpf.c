@@ -58,8 +58,6 @@ static __always_inline bool inside(const struct rprof_mapping *m, u64 addr)
 	return addr >= m->start && addr < m->end;
 }
 
-#define LOWEST_CODE 65536ULL	/* vm.mmap_min_addr's default: nothing is mapped below */
-
 /* What a full table does not hold may have been mapped since: analysis looks again (UNCHECKED). */
 __noinline int executable(u32 slot, u64 addr)
 {

@@ -9,6 +9,8 @@
 /* Is scratch.want inside a mapping of this process? 1: scratch.found holds it. */
 int find_mapping(u32 slot);
 
+#define LOWEST_CODE 65536ULL /* vm.mmap_min_addr's default: nothing is mapped below */
+
 /* Is @addr in executable memory of this process? Unknown: in no mapping that the table has. */
 enum { CODE_NO, CODE_YES, CODE_UNKNOWN };
 int executable(u32 slot, u64 addr);

@@ -43,12 +43,12 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 	t = bpf_map_lookup_elem(&rprof_tables, &index);
 	if (!t)
 		return;
+	version = *(const volatile u32 *)&t->version;
 	space = *(const volatile u32 *)&t->space;
 	s->table_first = *(const volatile u32 *)&t->first;
 	s->table_count = *(const volatile u32 *)&t->count;
-	version = *(const volatile u32 *)&t->version;
-	/* Read again: user space zeroes it before it changes the rest, and writes it last. */
-	if (!space || t->execs != proc->execs || space != *(const volatile u32 *)&t->space) {
+	/* User space changes the version before and after it changes anything else. */
+	if (!space || t->execs != proc->execs || version != *(const volatile u32 *)&t->version) {
 		s->table_count = 0;
 		return;
 	}
@@ -81,7 +81,9 @@ static __always_inline void walk_kernel(struct bpf_perf_event_data *ctx, struct 
 	}
 	s->n_words = len / sizeof(u64);
 	s->stack.n_kernel = s->n_words;
-	s->stack.stop_kernel = s->n_words == RPROF_MAX_KERNEL ? RPROF_STOP_DEPTH : RPROF_STOP_END;
+	/* The kernel does not say whether it had more. */
+	s->stack.stop_kernel = s->n_words >= rprof_config.max_kernel ? RPROF_STOP_DEPTH :
+								       RPROF_STOP_END;
 }
 
 /* User registers of a task that was interrupted in the kernel; enum rprof_stop. */
@@ -121,6 +123,11 @@ static __always_inline void walk_native(struct bpf_perf_event_data *ctx, struct 
 	s->stop = user ? arch_ctx_frame(ctx, &s->frame) : saved_frame(s, task_regs);
 	if (s->stop != RPROF_STOP_END)
 		return;
+	/* Kernel workers of a process (io_uring, vhost) have its memory but were never in it. */
+	if (!user && (s->frame.ip < LOWEST_CODE || !s->frame.sp)) {
+		s->stop = RPROF_STOP_NO_MM;
+		return;
+	}
 	if (native_begin(slot))
 		return;
 	/* The last chunk that may run ends with DEPTH, or the walk ended before it. */
@@ -222,6 +229,24 @@ int rprof_clock_btf(struct bpf_perf_event_data *ctx)
 	return on_tick(ctx, true);
 }
 
+static __always_inline void send_space(u32 tgid, u32 execs, u8 why, u64 flags)
+{
+	struct rprof_space space = {};
+	struct rprof_cpu *cpu;
+
+	space.h.type = RPROF_RECORD_SPACE;
+	space.h.len = sizeof(space);
+	space.time_ns = bpf_ktime_get_ns();
+	space.tgid = tgid;
+	space.space = execs;
+	space.why = why;
+	if (!bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), flags))
+		return;
+	cpu = this_cpu();
+	if (cpu)
+		cpu->counters[RPROF_STOP_LOST_SPACE]++;
+}
+
 /*
  * A followed process has a new image: its mapping table no longer counts, and user space is told
  * in ring order, before any sample of the new image. A raw tracepoint needs neither tracefs nor BTF.
@@ -231,24 +256,31 @@ int rprof_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct rprof_proc *proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
-	struct rprof_space space = {};
 
 	if (!proc)
 		return 0;
 	/* The other threads of this process are gone by now (de_thread in fs/exec.c). */
 	proc->execs++;
 	proc->flags &= ~RPROF_PROC_WAIT_EXEC;
-	space.h.type = RPROF_RECORD_SPACE;
-	space.h.len = sizeof(space);
-	space.time_ns = bpf_ktime_get_ns();
-	space.tgid = tgid;
-	space.space = proc->execs;
-	space.why = RPROF_SPACE_EXEC;
-	if (bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), BPF_RB_FORCE_WAKEUP)) {
-		struct rprof_cpu *cpu = this_cpu();
+	send_space(tgid, proc->execs, RPROF_SPACE_EXEC, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
 
-		if (cpu)
-			cpu->counters[RPROF_STOP_LOST_SPACE]++;
-	}
+/* The first thread of a process ends, mostly with it: user space looks, and forgets the process. */
+SEC("raw_tp/sched_process_exit")
+int rprof_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tgid = pid_tgid >> 32, tid = pid_tgid;
+	struct rprof_proc *proc;
+
+	/* Its number may be another thread's soon. */
+	if (rprof_config.filter == RPROF_FILTER_TID)
+		bpf_map_delete_elem(&rprof_tids, &tid);
+	if (tgid != tid)
+		return 0;
+	proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
+	if (proc)
+		send_space(tgid, proc->execs, RPROF_SPACE_EXIT, BPF_RB_NO_WAKEUP);
 	return 0;
 }

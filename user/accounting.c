@@ -34,6 +34,10 @@ double accounting_loss_percent(const struct accounting *a)
 {
 	__s64 expected = accounting_expected(a), missed = accounting_missed(a);
 
+	if (a->cpu_trust == CPUTIME_UNSURE) {
+		expected = a->counters[RPROF_COUNT_MATCHED];
+		missed = 0;
+	}
 	if (expected <= 0)
 		return 0;
 	return 100.0 * (accounting_lost(a) + (missed > 0 ? missed : 0)) / expected;
@@ -179,8 +183,15 @@ static void print_cost(FILE *f, const struct accounting *a, bool all)
 	row(f, "stack reads", c[RPROF_COUNT_READS]);
 	row(f, "stack reads that failed", c[RPROF_COUNT_READ_FAULTS]);
 	row(f, "mapping searches", c[RPROF_COUNT_SEARCHES]);
+	row(f, "no mapping table", a->unchecked);
 	row(f, "bad records", a->bad_records);
 }
+
+static const char *const trust_words[] = {
+	[CPUTIME_EXACT] = "",
+	[CPUTIME_COARSE] = " (to 10 ms per CPU)",
+	[CPUTIME_UNSURE] = " (not sure: --max-loss leaves \"missed\" out)",
+};
 
 void accounting_print(FILE *f, const struct accounting *a, const struct profile *p, bool all)
 {
@@ -190,7 +201,7 @@ void accounting_print(FILE *f, const struct accounting *a, const struct profile 
 	fprintf(f, "rprof-bpf: %.1f s, one sample per %.3f ms of CPU time\n", a->elapsed_ns / 1e9,
 		a->period_ns / 1e6);
 	fprintf(f, "  %-28s %12lld  %.3f s of CPU time%s\n", "expected", (long long)expected,
-		a->cpu_ns / 1e9, a->cpu_exact ? "" : " (approximate)");
+		a->cpu_ns / 1e9, trust_words[a->cpu_trust]);
 	row_share(f, "missed", accounting_missed(a), expected);
 	if (all) {
 		row(f, "ticks", c[RPROF_COUNT_TICKS]);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cputime.h"
 #include "rprof/stop.h"
 
 struct profile;
@@ -22,10 +23,11 @@ struct accounting {
 	__u64 counters[RPROF_COUNT_MAX];
 	__u64 period_ns;
 	__u64 cpu_ns;			/* CPU time of the followed threads */
-	bool cpu_exact;
+	enum cputime_trust cpu_trust;
 	__u64 received;			/* SAMPLE records that reached the profile */
 	__u64 unknown_stacks;		/* SAMPLE records whose stack was not known: a loss */
 	__u64 bad_records;
+	__u64 unchecked;		/* processes or times without a mapping table */
 	__u64 elapsed_ns;
 	__u64 start_cpu_ns;		/* CPU time of rprof-bpf before sampling, */
 	__u64 own_cpu_ns;		/* and while it sampled */
@@ -34,7 +36,10 @@ struct accounting {
 __s64 accounting_expected(const struct accounting *a);	/* periods */
 __s64 accounting_missed(const struct accounting *a);	/* signed: sampling error of short runs */
 __u64 accounting_lost(const struct accounting *a);
-/* (losses + missed) / expected, in percent */
+/*
+ * (losses + missed) / expected, in percent; losses / matched alone where the CPU time cannot be
+ * trusted
+ */
 double accounting_loss_percent(const struct accounting *a);
 /* Do the exact sums hold? */
 bool accounting_closes(const struct accounting *a);

@@ -10,16 +10,33 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "array.h"
+#include "log.h"
 
+#define CLOCK_PROOF_NS 2000000ULL /* CPU time that an event cannot overlook */
 #define MAX_TRIES 50	/* readings of a process's thread list until it is stable */
 
+struct event {
+	int fd;
+	__u32 pid;		/* process or thread it counts */
+};
+
+/* A process that has a new image: is it still counted? */
+struct suspect {
+	__u32 pid;
+	__u64 clock_ns, count_ns;
+};
+
 struct cputime {
-	int *fds;
-	size_t n_fds, cap_fds;
-	bool all, inexact, on_exec;
+	struct event *events;
+	size_t n_events, cap_events;
+	struct suspect *suspects;
+	size_t n_suspects, cap_suspects;
+	__u64 lost_ns;		/* by the process's clock, while its event was gone */
+	bool all, unsure, on_exec;
 	bool no_inherit_thread;	/* 5.10: children of the process are inherited as well */
 	__u64 busy_at_start;	/* of all CPUs, ns */
 };
@@ -37,8 +54,8 @@ struct cputime *cputime_new(void)
 /* Close the events opened after the first @n. */
 static void close_from(struct cputime *c, size_t n)
 {
-	while (c->n_fds > n)
-		close(c->fds[--c->n_fds]);
+	while (c->n_events > n)
+		close(c->events[--c->n_events].fd);
 }
 
 void cputime_free(struct cputime *c)
@@ -46,11 +63,12 @@ void cputime_free(struct cputime *c)
 	if (!c)
 		return;
 	close_from(c, 0);
-	free(c->fds);
+	free(c->events);
+	free(c->suspects);
 	free(c);
 }
 
-static int add_event(struct cputime *c, __u32 tid, bool inherit, bool on_exec)
+static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool on_exec)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -61,22 +79,23 @@ static int add_event(struct cputime *c, __u32 tid, bool inherit, bool on_exec)
 		.inherit_thread = inherit && !c->no_inherit_thread, /* 5.13 */
 		.enable_on_exec = on_exec,
 	};
-	int *fds = array_grow(c->fds, &c->cap_fds, c->n_fds + 1, sizeof(*fds));
+	struct event *events;
 	int fd;
 
-	if (!fds)
+	events = array_grow(c->events, &c->cap_events, c->n_events + 1, sizeof(*events));
+	if (!events)
 		return -ENOMEM;
-	c->fds = fds;
+	c->events = events;
 	fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0 && errno == EINVAL && inherit && !c->no_inherit_thread) {
 		c->no_inherit_thread = true;
-		c->inexact = true;
-		return add_event(c, tid, inherit, on_exec);
+		c->unsure = true;
+		return add_event(c, pid, tid, inherit, on_exec);
 	}
 	if (fd < 0)
 		return -errno;
 	c->on_exec |= on_exec;
-	c->fds[c->n_fds++] = fd;
+	c->events[c->n_events++] = (struct event){ fd, pid };
 	return 0;
 }
 
@@ -124,10 +143,10 @@ static bool same_tids(const struct tids *a, const struct tids *b)
 }
 
 /* One event per thread of @before; threads that ended meanwhile need none. */
-static int add_threads(struct cputime *c, const struct tids *before)
+static int add_threads(struct cputime *c, __u32 pid, const struct tids *before)
 {
 	for (size_t i = 0; i < before->n; i++) {
-		int err = add_event(c, before->ids[i], true, false);
+		int err = add_event(c, pid, before->ids[i], true, false);
 
 		if (err && err != -ESRCH)
 			return err;
@@ -138,11 +157,11 @@ static int add_threads(struct cputime *c, const struct tids *before)
 int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec)
 {
 	struct tids before = {}, after = {};
-	size_t n = c->n_fds;
+	size_t n = c->n_events;
 	int err = 0;
 
 	if (on_exec)
-		return add_event(c, pid, true, true);
+		return add_event(c, pid, pid, true, true);
 	/*
 	 * A thread that appears between the two readings has an inherited event or none, by whether
 	 * its parent had one already: it cannot be told, so such a round is done again.
@@ -151,13 +170,13 @@ int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec)
 		close_from(c, n);
 		err = read_tids(pid, &before);
 		if (!err)
-			err = add_threads(c, &before);
+			err = add_threads(c, pid, &before);
 		if (!err)
 			err = read_tids(pid, &after);
 		if (err || same_tids(&before, &after))
 			goto out;
 	}
-	c->inexact = true;
+	c->unsure = true;
 out:
 	free(before.ids);
 	free(after.ids);
@@ -166,7 +185,7 @@ out:
 
 int cputime_add_thread(struct cputime *c, __u32 tid)
 {
-	return add_event(c, tid, false, false);
+	return add_event(c, tid, tid, false, false);
 }
 
 /* Busy time of all CPUs in ns: user, nice, system, irq, softirq and steal of /proc/stat. */
@@ -191,30 +210,26 @@ static int read_busy(__u64 *ns)
 int cputime_add_all(struct cputime *c)
 {
 	c->all = true;
-	c->inexact = true;
 	return read_busy(&c->busy_at_start);
 }
 
 int cputime_start(struct cputime *c)
 {
-	for (size_t i = 0; i < c->n_fds && !c->on_exec; i++)
-		if (ioctl(c->fds[i], PERF_EVENT_IOC_ENABLE, 0))
+	for (size_t i = 0; i < c->n_events && !c->on_exec; i++)
+		if (ioctl(c->events[i].fd, PERF_EVENT_IOC_ENABLE, 0))
 			return -errno;
 	return c->all ? read_busy(&c->busy_at_start) : 0;
 }
 
-int cputime_read(struct cputime *c, __u64 *ns)
+/* Sum of the events of @pid; of all for 0. */
+static int read_events(const struct cputime *c, __u32 pid, __u64 *ns)
 {
 	__u64 sum = 0, count;
-	int err;
 
-	if (c->all) {
-		err = read_busy(&sum);
-		*ns = sum - c->busy_at_start;
-		return err;
-	}
-	for (size_t i = 0; i < c->n_fds; i++) {
-		if (read(c->fds[i], &count, sizeof(count)) != sizeof(count))
+	for (size_t i = 0; i < c->n_events; i++) {
+		if (pid && c->events[i].pid != pid)
+			continue;
+		if (read(c->events[i].fd, &count, sizeof(count)) != sizeof(count))
 			return -EIO;
 		sum += count;
 	}
@@ -222,7 +237,83 @@ int cputime_read(struct cputime *c, __u64 *ns)
 	return 0;
 }
 
-bool cputime_exact(const struct cputime *c)
+int cputime_read(struct cputime *c, __u64 *ns)
 {
-	return !c->inexact;
+	__u64 sum = 0;
+	int err;
+
+	if (!c->all) {
+		err = read_events(c, 0, ns);
+		if (!err)
+			*ns += c->lost_ns;
+		return err;
+	}
+	err = read_busy(&sum);
+	*ns = sum - c->busy_at_start;
+	return err;
+}
+
+/* CPU time of a process by its clock, ended threads included. */
+static int read_clock(__u32 pid, __u64 *ns)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return -ESRCH;
+	*ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	return 0;
+}
+
+void cputime_on_exec(struct cputime *c, __u32 pid)
+{
+	struct suspect *grown, s = { .pid = pid };
+
+	if (c->all || read_clock(pid, &s.clock_ns) || read_events(c, pid, &s.count_ns))
+		return;
+	for (size_t i = 0; i < c->n_suspects; i++)
+		if (c->suspects[i].pid == pid) {
+			c->suspects[i] = s;
+			return;
+		}
+	grown = array_grow(c->suspects, &c->cap_suspects, c->n_suspects + 1, sizeof(*grown));
+	if (!grown)
+		return;
+	c->suspects = grown;
+	c->suspects[c->n_suspects++] = s;
+}
+
+/* Is it clear whether this process is counted? If it is not, count it from now on. */
+static bool is_settled(struct cputime *c, const struct suspect *s)
+{
+	__u64 clock, count;
+	size_t n = c->n_events;
+
+	if (read_clock(s->pid, &clock) || read_events(c, s->pid, &count))
+		return true;
+	if (count > s->count_ns)
+		return true;
+	if (clock - s->clock_ns < CLOCK_PROOF_NS)
+		return false;
+	c->unsure = true;
+	c->lost_ns += clock - s->clock_ns;
+	if (add_event(c, s->pid, s->pid, true, false) ||
+	    ioctl(c->events[n].fd, PERF_EVENT_IOC_ENABLE, 0))
+		log_debug("process %u: its CPU time is not counted any more", s->pid);
+	return true;
+}
+
+void cputime_tick(struct cputime *c)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n_suspects; i++)
+		if (!is_settled(c, &c->suspects[i]))
+			c->suspects[kept++] = c->suspects[i];
+	c->n_suspects = kept;
+}
+
+enum cputime_trust cputime_trust(const struct cputime *c)
+{
+	return c->unsure ? CPUTIME_UNSURE : c->all ? CPUTIME_COARSE : CPUTIME_EXACT;
 }

@@ -27,13 +27,28 @@ int cputime_add_all(struct cputime *c);	/* the busy time of all CPUs, to 10 ms (
 
 int cputime_start(struct cputime *c);
 
+/*
+ * cputime_on_exec() - @pid has a new image. The kernel takes the events of a process away that
+ * executes a set-user-ID or unreadable program (perf_event_exec() in kernel/events/core.c), and does
+ * not say so: cputime_tick(), called once a second, compares with the process's CPU clock, and
+ * counts it anew from there.
+ */
+void cputime_on_exec(struct cputime *c, __u32 pid);
+void cputime_tick(struct cputime *c);
+
 /* CPU time since cputime_start(), ns. Return: 0 or -errno. */
 int cputime_read(struct cputime *c, __u64 *ns);
 
-/*
- * false: -a, or threads came and went too fast to be sure that each is counted once, or the kernel
- * (before 5.13) counts processes that the followed one starts as well.
- */
-bool cputime_exact(const struct cputime *c);
+/* How far to trust cputime_read(). */
+enum cputime_trust {
+	CPUTIME_EXACT,
+	CPUTIME_COARSE,		/* -a: to 10 ms per CPU */
+	/*
+	 * Threads came and went too fast to be sure that each is counted once, the kernel (before
+	 * 5.13) counts processes that the followed one starts as well, or it took an event away.
+	 */
+	CPUTIME_UNSURE,
+};
+enum cputime_trust cputime_trust(const struct cputime *c);
 
 #endif

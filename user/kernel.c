@@ -6,10 +6,12 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "rprof/record.h"
 
 /* THREAD_SIZE of x86-64 and s390x without KASAN: arch/.../include/asm/{page_64_types,thread_info}.h */
 #define THREAD_SIZE 16384
@@ -58,6 +60,19 @@ void kernel_offsets(struct rprof_config *c)
 		c->task_mm = mm > 0 ? mm : 0;
 	}
 	btf__free(btf);
+}
+
+__u32 kernel_max_stack(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/perf_event_max_stack", "re");
+	unsigned int n = RPROF_MAX_KERNEL;
+
+	if (f) {
+		if (fscanf(f, "%u", &n) != 1 || n > RPROF_MAX_KERNEL)
+			n = RPROF_MAX_KERNEL;
+		fclose(f);
+	}
+	return n;
 }
 
 bool kernel_has_task_regs(void)

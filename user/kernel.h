@@ -11,6 +11,9 @@
 /* Fill task_stack, task_mm and thread_size from the kernel's BTF; 0 where there is none. */
 void kernel_offsets(struct rprof_config *c);
 
+/* Frames of a kernel stack that bpf_get_stack() returns at most: kernel.perf_event_max_stack. */
+__u32 kernel_max_stack(void);
+
 /* Does a perf_event program with bpf_task_pt_regs(bpf_get_current_task_btf()) load here? */
 bool kernel_has_task_regs(void);
 

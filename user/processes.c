@@ -13,6 +13,7 @@
 #include "record.h"
 #include "session.h"
 #include "spaces.h"
+#include "target.h"
 
 /*
  * A process controls how often its stacks look as if it had mapped something, and how long its list
@@ -23,9 +24,16 @@
 
 #define MAX_TRIES 3 /* readings of mappings that an exec overtook */
 
+#define TICK_READ_NS 20000000ULL /* at most so long a second do we look for replaced mappings */
+
 struct process {
 	__u32 tgid;
 	bool followed;		/* has a table in the kernel */
+	bool exiting;		/* its first thread has ended */
+	bool known;		/* its newest space is of image read_execs */
+	__u32 read_execs;	/* exec calls before its mappings were read, as the kernel side counts */
+	__u32 ring_execs;	/* and before the records at hand */
+	__u64 published;	/* hash of the table the kernel side has; 0: none */
 	__u64 seen_ns;		/* when we met it first, */
 	__u64 spent_ns;		/* how long we have read its mappings since, */
 	__u64 read_ns;		/* and when that began last */
@@ -38,6 +46,8 @@ struct processes {
 	size_t n, cap;
 	struct idmap by_tgid;
 	__u64 drain_ns;		/* the records at hand are older than this */
+	size_t next_look;	/* where the next tick goes on */
+	__u64 n_unchecked;	/* tables that could not be published */
 };
 
 struct processes *processes_new(struct session *session, struct spaces *spaces)
@@ -87,6 +97,35 @@ static struct process *get_process(struct processes *p, __u32 tgid)
 	return &p->items[p->n++];
 }
 
+/* Of a table as it is published; 0 is kept for "none". */
+static __u64 hash_space(const struct space *space, __u32 execs)
+{
+	const __u64 *word = (const __u64 *)space->mappings;
+	__u64 h = ((__u64)space->number << 32 | execs) + 1;
+
+	for (size_t i = 0; i < space->n_mappings * sizeof(*space->mappings) / sizeof(*word); i++) {
+		h = (h ^ word[i]) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 32;
+	}
+	return h ? h : 1;
+}
+
+static int publish(struct processes *p, struct process *proc, const struct space *space)
+{
+	__u64 hash = hash_space(space, proc->read_execs);
+	int err;
+
+	if (hash == proc->published)
+		return 0;
+	err = session_publish(p->session, space, proc->read_execs);
+	proc->published = err ? 0 : hash;
+	if (err) {
+		p->n_unchecked++;
+		log_debug("process %u: mappings not published: %s", proc->tgid, strerror(-err));
+	}
+	return err;
+}
+
 /* Read the mappings of a process and publish them, if no exec came between. */
 static int read_and_publish(struct processes *p, struct process *proc)
 {
@@ -94,23 +133,20 @@ static int read_and_publish(struct processes *p, struct process *proc)
 	__u32 before = 0, after = 0;
 	int err;
 
+	proc->known = false;
 	for (int i = 0; i < MAX_TRIES; i++) {
 		if (proc->followed && session_execs(p->session, proc->tgid, &before))
 			return -ESRCH;
 		err = spaces_read(p->spaces, proc->tgid, 0, &space);
 		if (err)
 			return err;
-		if (!proc->followed)
-			return 0;
-		if (session_execs(p->session, proc->tgid, &after))
+		if (proc->followed && session_execs(p->session, proc->tgid, &after))
 			return -ESRCH;
 		if (before != after)
 			continue;
-		err = session_publish(p->session, space, after);
-		if (err)
-			log_debug("process %u: mappings not published: %s", proc->tgid,
-				  strerror(-err));
-		return err;
+		proc->known = true;
+		proc->read_execs = after;
+		return proc->followed ? publish(p, proc, space) : 0;
 	}
 	return -EAGAIN;
 }
@@ -123,6 +159,11 @@ static int read_mappings(struct processes *p, struct process *proc)
 	err = read_and_publish(p, proc);
 	proc->spent_ns += now_ns() - proc->read_ns;
 	return err;
+}
+
+static bool in_budget(const struct process *proc)
+{
+	return proc->spent_ns < REREAD_START_NS + (now_ns() - proc->seen_ns) / REREAD_SHARE;
 }
 
 int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
@@ -171,14 +212,6 @@ static bool mappings_are_behind(const struct processes *p, const struct rprof_st
 	return false;
 }
 
-static bool may_read(const struct processes *p, const struct process *proc)
-{
-	/* What was read after this record was made cannot be more than it needs. */
-	if (proc->read_ns > p->drain_ns)
-		return false;
-	return proc->spent_ns < REREAD_START_NS + (now_ns() - proc->seen_ns) / REREAD_SHARE;
-}
-
 void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 {
 	struct process *proc;
@@ -187,11 +220,13 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 	if (!mappings_are_behind(p, s))
 		return;
 	proc = get_process(p, s->tgid);
-	if (!proc || !may_read(p, proc))
+	/* What was read after this record was made cannot be more than it needs. */
+	if (!proc || proc->read_ns > p->drain_ns || !in_budget(proc))
 		return;
 	if (!proc->followed) {
 		err = session_follow(p->session, s->tgid, 0);
 		proc->followed = !err || err == -EEXIST;
+		p->n_unchecked += !proc->followed;
 	}
 	err = read_mappings(p, proc);
 	if (err)
@@ -200,7 +235,25 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 
 const struct space *processes_space(const struct processes *p, const struct rprof_stack *s)
 {
-	return spaces_find(p->spaces, s->tgid, s->space);
+	const struct process *proc;
+	__u32 index;
+
+	if (s->space)
+		return spaces_find(p->spaces, s->tgid, s->space);
+	/* Sampled without a table: of the image that was there when this record was made. */
+	if (!idmap_find(&p->by_tgid, s->tgid, 0, &index))
+		return NULL;
+	proc = &p->items[index];
+	if (!proc->known || proc->read_execs != proc->ring_execs)
+		return NULL;
+	return spaces_find(p->spaces, s->tgid, 0);
+}
+
+/* Its number may be another process's soon: neither follow nor name that one by it. */
+static void forget(struct processes *p, struct process *proc)
+{
+	session_unfollow(p->session, proc->tgid);
+	*proc = (struct process){ .tgid = proc->tgid, .seen_ns = now_ns() };
 }
 
 void processes_on_space(struct processes *p, const struct rprof_space *s)
@@ -210,7 +263,39 @@ void processes_on_space(struct processes *p, const struct rprof_space *s)
 
 	if (!proc)
 		return;
+	if (s->why == RPROF_SPACE_EXIT) {
+		proc->exiting = true;
+		if (target_has_ended(s->tgid))
+			forget(p, proc);
+		return;
+	}
+	proc->ring_execs = s->space;
+	if (!in_budget(proc))
+		return;
 	err = read_mappings(p, proc);
 	if (err)
 		log_debug("process %u: mappings after exec: %s", s->tgid, strerror(-err));
+}
+
+/*
+ * What was mapped in place of something else is seen here alone: its addresses are in known
+ * mappings. Names may be the old ones for as long as it takes to come round again.
+ */
+void processes_tick(struct processes *p)
+{
+	__u64 start = now_ns();
+
+	for (size_t i = 0; i < p->n && now_ns() - start < TICK_READ_NS; i++) {
+		struct process *proc = &p->items[p->next_look++ % p->n];
+
+		if (proc->exiting && target_has_ended(proc->tgid))
+			forget(p, proc);
+		else if (proc->followed && proc->published && in_budget(proc))
+			read_mappings(p, proc);
+	}
+}
+
+__u64 processes_unchecked(const struct processes *p)
+{
+	return p->n_unchecked;
 }

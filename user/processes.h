@@ -42,4 +42,10 @@ const struct space *processes_space(const struct processes *p, const struct rpro
 /* A SPACE record: the process has a new image. */
 void processes_on_space(struct processes *p, const struct rprof_space *s);
 
+/* Once a second: processes that ended, and mappings that took the place of others. */
+void processes_tick(struct processes *p);
+
+/* How often a process got no mapping table: its samples are checked later, and cost more. */
+__u64 processes_unchecked(const struct processes *p);
+
 #endif

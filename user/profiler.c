@@ -30,6 +30,9 @@
 #include "spaces.h"
 
 #define RING_SIZE (8u << 20)	/* 90,000 SAMPLEs and their stacks; drained every 50 ms */
+/* In all processes, 32 bytes each; one has 50 to 500, and each publication needs a second run. */
+#define MAPPINGS 65536u
+#define MAPPINGS_ALL 262144u
 
 struct profiler {
 	const struct options *o;
@@ -90,6 +93,8 @@ static void on_space(void *ctx, const struct rprof_space *s)
 	struct profiler *p = ctx;
 
 	processes_on_space(p->processes, s);
+	if (s->why == RPROF_SPACE_EXEC)
+		cputime_on_exec(p->cputime, s->tgid);
 }
 
 static int open_session(struct profiler *p)
@@ -99,6 +104,7 @@ static int open_session(struct profiler *p)
 	struct session_config config = {
 		.period_ns = 1000000000ULL / o->frequency,
 		.ring_size = RING_SIZE,
+		.max_mappings = o->all ? MAPPINGS_ALL : MAPPINGS,
 		.filter = o->all    ? RPROF_FILTER_ALL :
 			  o->n_tids ? RPROF_FILTER_TID :
 				      RPROF_FILTER_TGID,
@@ -182,6 +188,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	int err, more;
 
 	session_stop(p->session);
+	cputime_tick(p->cputime);
 	err = cputime_read(p->cputime, &p->account.cpu_ns);
 	if (err)
 		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
@@ -193,7 +200,8 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 		log_error("reading the last records: %s", strerror(-more));
 		return more;
 	}
-	p->account.cpu_exact = cputime_exact(p->cputime);
+	p->account.unchecked = processes_unchecked(p->processes);
+	p->account.cpu_trust = cputime_trust(p->cputime);
 	p->account.bad_records = session_bad_records(p->session);
 	p->account.elapsed_ns = elapsed_ns;
 	p->account.own_cpu_ns = own_cpu_ns() - p->account.start_cpu_ns;
@@ -213,6 +221,8 @@ static void tick(void *ctx, __u64 elapsed_ns)
 	struct profiler *p = ctx;
 	struct accounting now = p->account;
 
+	processes_tick(p->processes);
+	cputime_tick(p->cputime);
 	if (log_level() < LOG_INFO || !isatty(STDERR_FILENO))
 		return;
 	if (session_counters(p->session, now.counters) || cputime_read(p->cputime, &now.cpu_ns))

@@ -23,6 +23,7 @@ struct sampler {
 	int *fds;		/* per possible CPU; -1: none */
 	__u64 *counts;		/* of each event when last looked at, ns */
 	unsigned char *online;	/* as last seen */
+	unsigned char *running;	/* enabled */
 };
 
 int cpus_parse(const char *list, unsigned char *set, unsigned int n)
@@ -70,30 +71,6 @@ static int read_online(struct sampler *s)
 	return cpus_parse(list, s->online, s->n_possible);
 }
 
-int sampler_new(int prog_fd, __u64 period_ns, struct sampler **out)
-{
-	struct sampler *s = calloc(1, sizeof(*s));
-	int n = libbpf_num_possible_cpus();
-
-	if (!s || n <= 0)
-		goto nomem;
-	s->prog_fd = prog_fd;
-	s->period_ns = period_ns;
-	s->n_possible = n;
-	s->fds = malloc(n * sizeof(*s->fds));
-	s->online = calloc(n, 1);
-	s->counts = calloc(n, sizeof(*s->counts));
-	if (!s->fds || !s->online || !s->counts)
-		goto nomem;
-	for (int i = 0; i < n; i++)
-		s->fds[i] = -1;
-	*out = s;
-	return 0;
-nomem:
-	sampler_free(s);
-	return -ENOMEM;
-}
-
 void sampler_free(struct sampler *s)
 {
 	if (!s)
@@ -103,6 +80,7 @@ void sampler_free(struct sampler *s)
 			close(s->fds[i]);
 	free(s->fds);
 	free(s->online);
+	free(s->running);
 	free(s->counts);
 	free(s);
 }
@@ -115,8 +93,8 @@ static void explain_open(unsigned int cpu, int err)
 		log_error("perf_event_open: CPU %u: cpu-clock: %s", cpu, strerror(-err));
 }
 
-/* Start sampling one CPU. -ENODEV: it is offline by now. */
-static int start_cpu(struct sampler *s, unsigned int cpu)
+/* -ENODEV: it is offline by now. */
+static int open_cpu(struct sampler *s, unsigned int cpu)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -137,6 +115,7 @@ static int start_cpu(struct sampler *s, unsigned int cpu)
 	}
 	s->fds[cpu] = fd;
 	s->counts[cpu] = 0;
+	s->running[cpu] = 0;
 	log_debug("CPU %u: sampling event opened", cpu);
 	return 0;
 }
@@ -162,25 +141,78 @@ static bool is_dead(struct sampler *s, unsigned int cpu)
 	return false;
 }
 
-int sampler_follow_cpus(struct sampler *s)
+/* Events for CPUs that are online and have none; dead ones are closed. */
+static int open_cpus(struct sampler *s)
 {
-	int n = 0, err = read_online(s);
+	int err = read_online(s);
 
 	if (err) {
 		log_error("%s: %s", ONLINE, strerror(-err));
 		return err;
 	}
 	for (unsigned int cpu = 0; cpu < s->n_possible; cpu++) {
-		if (s->fds[cpu] >= 0 && (!s->online[cpu] || is_dead(s, cpu)))
+		if (s->fds[cpu] >= 0 && (!s->online[cpu] || (s->running[cpu] && is_dead(s, cpu))))
 			stop_cpu(s, cpu);
-		if (s->online[cpu] && s->fds[cpu] < 0) {
-			err = start_cpu(s, cpu);
-			if (err && err != -ENODEV) {
-				explain_open(cpu, err);
-				return err;
-			}
+		if (!s->online[cpu] || s->fds[cpu] >= 0)
+			continue;
+		err = open_cpu(s, cpu);
+		if (err && err != -ENODEV) {
+			explain_open(cpu, err);
+			return err;
 		}
-		n += s->fds[cpu] >= 0;
+	}
+	return 0;
+}
+
+int sampler_new(int prog_fd, __u64 period_ns, struct sampler **out)
+{
+	struct sampler *s = calloc(1, sizeof(*s));
+	int n = libbpf_num_possible_cpus(), err;
+
+	if (!s || n <= 0)
+		goto nomem;
+	s->prog_fd = prog_fd;
+	s->period_ns = period_ns;
+	s->n_possible = n;
+	s->fds = malloc(n * sizeof(*s->fds));
+	s->online = calloc(n, 1);
+	s->running = calloc(n, 1);
+	s->counts = calloc(n, sizeof(*s->counts));
+	if (!s->fds || !s->online || !s->running || !s->counts)
+		goto nomem;
+	for (int i = 0; i < n; i++)
+		s->fds[i] = -1;
+	err = open_cpus(s);
+	if (err) {
+		sampler_free(s);
+		return err;
+	}
+	*out = s;
+	return 0;
+nomem:
+	sampler_free(s);
+	return -ENOMEM;
+}
+
+int sampler_follow_cpus(struct sampler *s)
+{
+	int err = open_cpus(s), n = 0;
+
+	if (err)
+		return err;
+	/* In a loop of its own: with many CPUs opening takes long, and the first must not run ahead. */
+	for (unsigned int cpu = 0; cpu < s->n_possible; cpu++) {
+		if (s->fds[cpu] < 0)
+			continue;
+		n++;
+		if (s->running[cpu])
+			continue;
+		if (ioctl(s->fds[cpu], PERF_EVENT_IOC_ENABLE, 0)) {
+			err = -errno;
+			explain_open(cpu, err);
+			return err;
+		}
+		s->running[cpu] = 1;
 	}
 	return n;
 }

@@ -10,6 +10,7 @@
 
 struct sampler;
 
+/* Opens an event on every CPU that is online, none of them running yet. 0 or -errno, logged. */
 int sampler_new(int prog_fd, __u64 period_ns, struct sampler **out);
 void sampler_free(struct sampler *s);
 

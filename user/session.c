@@ -20,7 +20,7 @@
 
 struct session {
 	struct rprof_bpf *bpf;
-	struct bpf_link *exec_link;
+	struct bpf_link *exec_link, *exit_link;
 	struct ring_buffer *ring;
 	struct tables *tables;
 	struct sampler *sampler;
@@ -72,6 +72,7 @@ static int configure(struct session *s, const struct session_config *config)
 	c->filter = config->filter;
 	c->flags = config->flags;
 	c->ring_quarter = config->ring_size / 4;
+	c->max_kernel = kernel_max_stack();
 	kernel_offsets(c);
 	log_debug("user registers of samples in the kernel: %s",
 		  task_regs	? "bpf_task_pt_regs" :
@@ -80,7 +81,8 @@ static int configure(struct session *s, const struct session_config *config)
 	s->clock = task_regs ? s->bpf->progs.rprof_clock_btf : s->bpf->progs.rprof_clock;
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock_btf, task_regs);
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock, !task_regs);
-	return bpf_map__set_max_entries(s->bpf->maps.rprof_ring, config->ring_size);
+	err = bpf_map__set_max_entries(s->bpf->maps.rprof_mappings, config->max_mappings);
+	return err ? err : bpf_map__set_max_entries(s->bpf->maps.rprof_ring, config->ring_size);
 }
 
 static int attach(struct session *s)
@@ -91,6 +93,12 @@ static int attach(struct session *s)
 	if (!s->exec_link) {
 		err = -errno;
 		log_error("cannot attach to raw tracepoint sched_process_exec: %s", strerror(-err));
+		return err;
+	}
+	s->exit_link = bpf_program__attach(s->bpf->progs.rprof_exit);
+	if (!s->exit_link) {
+		err = -errno;
+		log_error("cannot attach to raw tracepoint sched_process_exit: %s", strerror(-err));
 		return err;
 	}
 	s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.rprof_ring), on_record, s, NULL);
@@ -164,6 +172,7 @@ void session_free(struct session *s)
 		return;
 	sampler_free(s->sampler);
 	bpf_link__destroy(s->exec_link);
+	bpf_link__destroy(s->exit_link);
 	ring_buffer__free(s->ring);
 	tables_free(s->tables);
 	rprof_bpf__destroy(s->bpf);
@@ -200,6 +209,16 @@ static int find_proc(struct session *s, __u32 tgid, struct rprof_proc *proc)
 	if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid, proc))
 		return -errno;
 	return 0;
+}
+
+void session_unfollow(struct session *s, __u32 tgid)
+{
+	struct rprof_proc proc;
+
+	if (find_proc(s, tgid, &proc))
+		return;
+	bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid);
+	tables_give_back(s->tables, proc.table);
 }
 
 int session_execs(struct session *s, __u32 tgid, __u32 *execs)

@@ -23,6 +23,7 @@ struct session_config {
 	enum rprof_filter filter;
 	__u32 flags;		/* RPROF_CONFIG_* */
 	__u32 ring_size;	/* bytes, a power of two */
+	__u32 max_mappings;	/* of all processes together */
 };
 
 /* Where the records of the ring go; called from session_drain(). Records were checked. */
@@ -45,6 +46,8 @@ void session_free(struct session *s);
  * Return: 0, -EEXIST, or -E2BIG when RPROF_MAX_PROCS processes are followed already.
  */
 int session_follow(struct session *s, __u32 tgid, __u32 flags);
+/* Give its table back; no more samples of @tgid match. Nothing happens if it is not followed. */
+void session_unfollow(struct session *s, __u32 tgid);
 int session_follow_tid(struct session *s, __u32 tid);
 
 /* Number of exec calls the kernel side has seen of a followed @tgid; -ENOENT. */

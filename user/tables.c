@@ -188,6 +188,7 @@ static void withdraw(struct tables *t, __u32 index)
 	struct rprof_table *table = &t->tables[index];
 	struct run old = { table->first, table->count, 0 };
 
+	__atomic_store_n(&table->version, table->version + 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&table->space, 0, __ATOMIC_SEQ_CST);
 	table->count = 0;
 	free_run(t, old.first, old.count);
@@ -213,8 +214,8 @@ int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
 		return err;
 	table->first = first;
 	table->count = n;
-	table->version++;
 	table->execs = execs;
-	__atomic_store_n(&table->space, space, __ATOMIC_RELEASE);
+	__atomic_store_n(&table->space, space, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&table->version, table->version + 1, __ATOMIC_SEQ_CST);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define KTHREAD_FLAG 0x00200000ul /* PF_KTHREAD, include/linux/sched.h */
 
@@ -61,4 +62,19 @@ enum target_state target_look(__u32 pid, __u32 *tgid)
 	if (flags & KTHREAD_FLAG)
 		return TARGET_KTHREAD;
 	return *tgid == pid ? TARGET_OK : TARGET_THREAD;
+}
+
+bool target_has_ended(__u32 tgid)
+{
+	enum target_state state;
+	char path[64];
+	struct stat st;
+	__u32 of;
+
+	state = target_look(tgid, &of);
+	if (state != TARGET_ZOMBIE)
+		return state == TARGET_GONE;
+	/* Links to a directory of /proc/PID/task: one per thread, and its own two. */
+	snprintf(path, sizeof(path), "/proc/%u/task", tgid);
+	return stat(path, &st) || st.st_nlink <= 3;
 }

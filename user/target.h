@@ -3,6 +3,7 @@
 #define RPROF_TARGET_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* What /proc says of a task that somebody wants to follow. */
@@ -19,6 +20,9 @@ enum target_state {
  * @tgid: its process
  */
 enum target_state target_look(__u32 pid, __u32 *tgid);
+
+/* Have all threads of process @tgid ended? A first thread may be a zombie long before the others. */
+bool target_has_ended(__u32 tgid);
 
 /* target_parse_stat() - state and flags of a /proc/PID/stat text; -EINVAL. Pure, for tests. */
 int target_parse_stat(const char *text, size_t len, char *state, unsigned long *flags);

@@ -31,6 +31,8 @@ struct rprof_config {
 	__u32 task_mm;			/* offset of task_struct.mm; 0: unknown */
 	__u32 thread_size;		/* bytes of a kernel stack */
 	__u32 ring_quarter;		/* bytes waiting in the ring that wake user space early */
+	__u32 max_kernel;		/* kernel.perf_event_max_stack, at most RPROF_MAX_KERNEL */
+	__u32 reserved;
 };
 
 /* Bits of rprof_proc.flags. */
@@ -50,15 +52,15 @@ struct rprof_proc {
 
 /*
  * Element of rprof_tables: the mappings of one process, a run of rprof_mappings. Written by user
- * space through a shared mapping; counts only while .execs equals the process's, and .space is
- * written last and zeroed first, so that a half-written table is never used.
+ * space through a shared mapping; counts only while .execs equals the process's. The version
+ * changes before and after the rest does, so that a half-written table is never used.
  */
 struct rprof_table {
 	__u32 space;			/* number of the address space described; 0: none */
 	__u32 execs;
 	__u32 first;			/* index of the first mapping in rprof_mappings */
 	__u32 count;			/* sorted by address, not overlapping */
-	__u32 version;			/* grows: mappings remembered of another one do not hold */
+	__u32 version;			/* mappings remembered of another one do not hold either */
 	__u32 reserved;
 };
 
@@ -76,7 +78,7 @@ struct rprof_mapping {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct rprof_config) == 40, "config layout");
+_Static_assert(sizeof(struct rprof_config) == 48, "config layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
 _Static_assert(sizeof(struct rprof_table) == 24, "table layout");
 _Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");

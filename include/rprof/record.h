@@ -96,7 +96,7 @@ struct rprof_space {
 	struct rprof_header h;
 	__u64 time_ns;
 	__u32 tgid;
-	__u32 space;
+	__u32 space;			/* EXEC, EXIT: exec calls seen so far (rprof_proc.execs) */
 	__u32 ppid;			/* 0: not known */
 	__u8 why;			/* enum rprof_space_why */
 	__u8 reserved[3];

@@ -21,7 +21,7 @@ enum rprof_stop {
 	RPROF_STOP_NOT_EXEC = 7,	/* return address not in executable memory */
 	RPROF_STOP_NO_REGS = 8,		/* user registers of a sample in the kernel not found */
 	RPROF_STOP_COMPAT = 9,		/* 32-bit or 31-bit process */
-	RPROF_STOP_NO_MM = 10,		/* no user memory: kernel thread, or exiting */
+	RPROF_STOP_NO_MM = 10,		/* no user code: kernel thread, io worker, exiting */
 	RPROF_STOP_KSTACK = 11,		/* bpf_get_stack failed */
 
 	/* Losses: the sample is not sent, the counter is its only trace. */

@@ -98,6 +98,15 @@ static void saved_registers_of_the_kernel_are_refused(void **state)
 	assert_refused(RPROF_STOP_NO_REGS);
 }
 
+/* io_uring's: they share the memory of who made them, and a stale frame pointer of its stack. */
+static void kernel_worker_of_a_process_has_no_user_stack(void **state)
+{
+	struct bpf_perf_event_data saved = user_regs(0, 0, FP);
+
+	save_regs(&saved, 0);
+	assert_refused(RPROF_STOP_NO_MM);
+}
+
 static void saved_registers_with_a_wrong_stack_segment_are_refused(void **state)
 {
 	struct bpf_perf_event_data saved = user_regs(PC, FP - 64, FP);
@@ -245,6 +254,7 @@ int main(void)
 		TEST(padding_at_the_top_of_the_kernel_stack_is_skipped),
 		TEST(upper_bits_of_saved_selectors_mean_nothing),
 		TEST(saved_registers_of_the_kernel_are_refused),
+		TEST(kernel_worker_of_a_process_has_no_user_stack),
 		TEST(saved_registers_with_a_wrong_stack_segment_are_refused),
 		TEST(garbage_at_the_top_of_the_kernel_stack_is_refused),
 		TEST(process_in_32_bit_mode_is_not_walked),

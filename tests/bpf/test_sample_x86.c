@@ -155,6 +155,36 @@ static void exec_that_the_ring_refuses_is_counted_and_still_an_exec(void **state
 	assert_int_equal(counter(RPROF_COUNT_TICKS), 0);
 }
 
+/* exit. */
+
+static void end_of_the_first_thread_is_sent(void **state)
+{
+	const struct rprof_space *space;
+
+	host.tid = TGID + 1; /* another thread of the process */
+	host.tgid = TGID;
+	rprof_exit(NULL);
+	assert_int_equal(host.n_records, 0);
+	host.tid = TGID;
+	rprof_exit(NULL);
+	assert_int_equal(host.n_records, 1);
+	assert_null(record_wrong(&host.records[0]));
+	space = host.records[0].data;
+	assert_int_equal(space->tgid, TGID);
+	assert_int_equal(space->why, RPROF_SPACE_EXIT);
+}
+
+static void thread_that_ends_is_not_followed_under_its_number_again(void **state)
+{
+	u32 tid = TID, one = 1;
+
+	bpf_map_update_elem(&rprof_tids, &tid, &one, BPF_ANY);
+	filter_by(RPROF_FILTER_TID);
+	assert_true(tick_matches());
+	rprof_exit(NULL);
+	assert_false(tick_matches());
+}
+
 /* Records. */
 
 static void record_says_who_where_and_when(void **state)
@@ -317,6 +347,8 @@ int main(void)
 		TEST(exec_is_counted_and_sent_as_a_space),
 		TEST(exec_of_an_unknown_process_is_ignored),
 		TEST(exec_that_the_ring_refuses_is_counted_and_still_an_exec),
+		TEST(end_of_the_first_thread_is_sent),
+		TEST(thread_that_ends_is_not_followed_under_its_number_again),
 		TEST(record_says_who_where_and_when),
 		TEST(stack_is_sent_once_and_samples_always),
 		TEST(threads_of_a_process_share_its_stacks),

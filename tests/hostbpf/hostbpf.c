@@ -149,16 +149,28 @@ long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flag
 	return 0;
 }
 
-void host_delete(void *map, u64 key)
+static long remove_key(struct host_map *m, u64 key)
 {
-	struct host_map *m = find_map(map);
 	struct host_node **at = find_node(m, key), *node = *at;
 
 	if (!node)
-		return;
+		return -ENOENT;
 	*at = node->next;
 	free(node);
 	m->n--;
+	return 0;
+}
+
+long bpf_map_delete_elem(void *map, const void *key)
+{
+	struct host_map *m = find_map(map);
+
+	return remove_key(m, key_of(m, key));
+}
+
+void host_delete(void *map, u64 key)
+{
+	remove_key(find_map(map), key);
 }
 
 static void clear_map(struct host_map *m)
@@ -446,7 +458,9 @@ void host_forget(void)
 
 void host_reset(void)
 {
-	static const struct rprof_config defaults = { .hash_seed = 1, .hash_key = 3 };
+	static const struct rprof_config defaults = { .hash_seed = 1,
+						      .hash_key = 3,
+						      .max_kernel = RPROF_MAX_KERNEL };
 
 	for (size_t i = 0; i < N_MAPS; i++)
 		clear_map(&maps[i]);

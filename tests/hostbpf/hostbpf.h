@@ -79,5 +79,6 @@ void host_table(u32 index, u32 space, u32 execs, u32 first, const struct rprof_m
 int rprof_clock(struct bpf_perf_event_data *ctx);
 int rprof_clock_btf(struct bpf_perf_event_data *ctx);
 int rprof_exec(struct bpf_raw_tracepoint_args *ctx);
+int rprof_exit(struct bpf_raw_tracepoint_args *ctx);
 
 #endif

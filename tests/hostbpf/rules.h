@@ -82,7 +82,9 @@ static inline const char *record_wrong(const struct host_record *r)
 	case RPROF_RECORD_SPACE:
 		if (r->len != 32 || memcmp(space->reserved, zeros, sizeof(space->reserved)))
 			return "space layout";
-		return space->time_ns && space->why == RPROF_SPACE_EXEC ? NULL : "space values";
+		if (space->why != RPROF_SPACE_EXEC && space->why != RPROF_SPACE_EXIT)
+			return "space why";
+		return space->time_ns ? NULL : "space time";
 	default:
 		return "unknown type";
 	}

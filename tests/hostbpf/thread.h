@@ -58,6 +58,7 @@ static inline struct rprof_config thread_config(void)
 		.task_mm = TASK_MM,
 		.thread_size = KSTACK_SIZE,
 		.ring_quarter = 1 << 20,
+		.max_kernel = RPROF_MAX_KERNEL,
 	};
 }
 

@@ -28,6 +28,7 @@ static const struct {
 	{ "rprof_clock", 7000 },
 	{ "rprof_clock_btf", 7000 },
 	{ "rprof_exec", 300 },
+	{ "rprof_exit", 300 },
 };
 
 static char verifier_log[1 << 24];

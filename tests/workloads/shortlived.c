@@ -7,7 +7,7 @@
 
 NODE void spin(void)
 {
-	burn(20000);
+	burn(200000);
 }
 
 int main(int argc, char **argv)

@@ -16,6 +16,7 @@
 #define __always_inline inline __attribute__((always_inline))
 
 void *bpf_map_lookup_elem(void *map, const void *key);
+long bpf_map_delete_elem(void *map, const void *key);
 long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flags);
 long bpf_probe_read_user(void *dst, u32 size, const void *from);
 long bpf_probe_read_kernel(void *dst, u32 size, const void *from);
