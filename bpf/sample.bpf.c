@@ -266,21 +266,41 @@ int rprof_exec(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* The first thread of a process ends, mostly with it: user space looks, and forgets the process. */
+/*
+ * Have all threads of current's process ended, current last? do_exit() counts signal->live down
+ * before the tracepoint. Where the offsets are not known the end of the first thread is a hint.
+ */
+static __always_inline bool process_ends(u64 pid_tgid, bool *sure)
+{
+	u64 signal = 0, task = bpf_get_current_task();
+	int live = 1;
+
+	*sure = rprof_config.task_signal;
+	if (!*sure)
+		return pid_tgid >> 32 == (u32)pid_tgid;
+	if (bpf_probe_read_kernel(&signal, sizeof(signal),
+				  (void *)(task + rprof_config.task_signal)) ||
+	    bpf_probe_read_kernel(&live, sizeof(live), (void *)(signal + rprof_config.signal_live)))
+		return false;
+	return live == 0;
+}
+
+/* Numbers of what ends may be others' at once: they are followed no more. */
 SEC("raw_tp/sched_process_exit")
 int rprof_exit(struct bpf_raw_tracepoint_args *ctx)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	u32 tgid = pid_tgid >> 32, tid = pid_tgid;
 	struct rprof_proc *proc;
+	bool sure;
 
-	/* Its number may be another thread's soon. */
 	if (rprof_config.filter == RPROF_FILTER_TID)
 		bpf_map_delete_elem(&rprof_tids, &tid);
-	if (tgid != tid)
-		return 0;
 	proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
-	if (proc)
-		send_space(tgid, proc->execs, RPROF_SPACE_EXIT, BPF_RB_NO_WAKEUP);
+	if (!proc || !process_ends(pid_tgid, &sure))
+		return 0;
+	send_space(tgid, proc->execs, RPROF_SPACE_EXIT, BPF_RB_NO_WAKEUP);
+	if (sure)
+		bpf_map_delete_elem(&rprof_procs, &tgid);
 	return 0;
 }

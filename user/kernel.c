@@ -40,25 +40,30 @@ static int member_offset(const struct btf *btf, __u32 type_id, const char *name,
 	return -ENOENT;
 }
 
+/* Byte offset of a member of a struct of the kernel; 0: not there. The first member is none of ours. */
+static __u32 offset_of(const struct btf *btf, const char *type, const char *member)
+{
+	int id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
+	int offset = id > 0 ? member_offset(btf, id, member, 0) : -ENOENT;
+
+	return offset > 0 ? offset : 0;
+}
+
 void kernel_offsets(struct rprof_config *c)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
-	int task, stack, mm;
 
-	c->task_stack = 0;
-	c->task_mm = 0;
 	c->thread_size = THREAD_SIZE;
 	if (!btf) {
 		log_debug("kernel BTF: %s", strerror(errno));
 		return;
 	}
-	task = btf__find_by_name_kind(btf, "task_struct", BTF_KIND_STRUCT);
-	if (task > 0) {
-		stack = member_offset(btf, task, "stack", 0);
-		mm = member_offset(btf, task, "mm", 0);
-		c->task_stack = stack > 0 ? stack : 0;
-		c->task_mm = mm > 0 ? mm : 0;
-	}
+	c->task_stack = offset_of(btf, "task_struct", "stack");
+	c->task_mm = offset_of(btf, "task_struct", "mm");
+	c->task_signal = offset_of(btf, "task_struct", "signal");
+	c->signal_live = offset_of(btf, "signal_struct", "live");
+	if (!c->signal_live)
+		c->task_signal = 0;
 	btf__free(btf);
 }
 

@@ -8,7 +8,7 @@
 
 #include "rprof/config.h"
 
-/* Fill task_stack, task_mm and thread_size from the kernel's BTF; 0 where there is none. */
+/* Fill the offsets into kernel structs and thread_size from the kernel's BTF; 0 where there is none. */
 void kernel_offsets(struct rprof_config *c);
 
 /* Frames of a kernel stack that bpf_get_stack() returns at most: kernel.perf_event_max_stack. */

@@ -30,6 +30,7 @@ struct process {
 	__u32 tgid;
 	bool followed;		/* has a table in the kernel */
 	bool exiting;		/* its first thread has ended */
+	__u32 table;		/* which one, if followed */
 	bool known;		/* its newest space is of image read_execs */
 	__u32 read_execs;	/* exec calls before its mappings were read, as the kernel side counts */
 	__u32 ring_execs;	/* and before the records at hand */
@@ -173,10 +174,12 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
 
 	if (!proc)
 		return -ENOMEM;
-	err = session_follow(p->session, tgid, flags);
-	if (err && err != -EEXIST)
-		return err;
-	proc->followed = true;
+	if (!proc->followed) {
+		err = session_follow(p->session, tgid, flags, &proc->table);
+		if (err)
+			return err;
+		proc->followed = true;
+	}
 	if (flags & RPROF_PROC_WAIT_EXEC)
 		return 0;
 	err = read_mappings(p, proc);
@@ -224,8 +227,7 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 	if (!proc || proc->read_ns > p->drain_ns || !in_budget(proc))
 		return;
 	if (!proc->followed) {
-		err = session_follow(p->session, s->tgid, 0);
-		proc->followed = !err || err == -EEXIST;
+		proc->followed = !session_follow(p->session, s->tgid, 0, &proc->table);
 		p->n_unchecked += !proc->followed;
 	}
 	err = read_mappings(p, proc);
@@ -252,8 +254,18 @@ const struct space *processes_space(const struct processes *p, const struct rpro
 /* Its number may be another process's soon: neither follow nor name that one by it. */
 static void forget(struct processes *p, struct process *proc)
 {
-	session_unfollow(p->session, proc->tgid);
+	if (proc->followed)
+		session_unfollow(p->session, proc->tgid, proc->table);
 	*proc = (struct process){ .tgid = proc->tgid, .seen_ns = now_ns() };
+}
+
+/* Has the kernel side forgotten it already, or has it ended as far as /proc knows? */
+static bool is_over(const struct processes *p, const struct process *proc)
+{
+	__u32 execs;
+
+	return (proc->followed && session_execs(p->session, proc->tgid, &execs) == -ENOENT) ||
+	       target_has_ended(proc->tgid);
 }
 
 void processes_on_space(struct processes *p, const struct rprof_space *s)
@@ -265,7 +277,7 @@ void processes_on_space(struct processes *p, const struct rprof_space *s)
 		return;
 	if (s->why == RPROF_SPACE_EXIT) {
 		proc->exiting = true;
-		if (target_has_ended(s->tgid))
+		if (is_over(p, proc))
 			forget(p, proc);
 		return;
 	}
@@ -288,7 +300,7 @@ void processes_tick(struct processes *p)
 	for (size_t i = 0; i < p->n && now_ns() - start < TICK_READ_NS; i++) {
 		struct process *proc = &p->items[p->next_look++ % p->n];
 
-		if (proc->exiting && target_has_ended(proc->tgid))
+		if (proc->exiting && is_over(p, proc))
 			forget(p, proc);
 		else if (proc->followed && proc->published && in_budget(proc))
 			read_mappings(p, proc);

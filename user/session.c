@@ -180,7 +180,7 @@ void session_free(struct session *s)
 	free(s);
 }
 
-int session_follow(struct session *s, __u32 tgid, __u32 flags)
+int session_follow(struct session *s, __u32 tgid, __u32 flags, __u32 *table)
 {
 	struct rprof_proc proc = { .flags = flags };
 	int fd = bpf_map__fd(s->bpf->maps.rprof_procs);
@@ -191,8 +191,10 @@ int session_follow(struct session *s, __u32 tgid, __u32 flags)
 	if (bpf_map_update_elem(fd, &tgid, &proc, BPF_NOEXIST)) {
 		err = -errno;
 		tables_give_back(s->tables, proc.table);
+		return err;
 	}
-	return err;
+	*table = proc.table;
+	return 0;
 }
 
 int session_follow_tid(struct session *s, __u32 tid)
@@ -211,14 +213,10 @@ static int find_proc(struct session *s, __u32 tgid, struct rprof_proc *proc)
 	return 0;
 }
 
-void session_unfollow(struct session *s, __u32 tgid)
+void session_unfollow(struct session *s, __u32 tgid, __u32 table)
 {
-	struct rprof_proc proc;
-
-	if (find_proc(s, tgid, &proc))
-		return;
 	bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid);
-	tables_give_back(s->tables, proc.table);
+	tables_give_back(s->tables, table);
 }
 
 int session_execs(struct session *s, __u32 tgid, __u32 *execs)

@@ -43,11 +43,12 @@ void session_free(struct session *s);
 /*
  * session_follow() - let samples of process @tgid match, and give it a mapping table.
  * @flags: RPROF_PROC_*
+ * @table: index of the table, for session_unfollow()
  * Return: 0, -EEXIST, or -E2BIG when RPROF_MAX_PROCS processes are followed already.
  */
-int session_follow(struct session *s, __u32 tgid, __u32 flags);
-/* Give its table back; no more samples of @tgid match. Nothing happens if it is not followed. */
-void session_unfollow(struct session *s, __u32 tgid);
+int session_follow(struct session *s, __u32 tgid, __u32 flags, __u32 *table);
+/* No more samples of @tgid match, if the kernel side has not seen to that yet; gives @table back. */
+void session_unfollow(struct session *s, __u32 tgid, __u32 table);
 int session_follow_tid(struct session *s, __u32 tid);
 
 /* Number of exec calls the kernel side has seen of a followed @tgid; -ENOENT. */

@@ -29,6 +29,8 @@ struct rprof_config {
 	__u32 flags;
 	__u32 task_stack;		/* offset of task_struct.stack; 0: unknown */
 	__u32 task_mm;			/* offset of task_struct.mm; 0: unknown */
+	__u32 task_signal;		/* offset of task_struct.signal; 0: unknown, or the next is */
+	__u32 signal_live;		/* offset of signal_struct.live, threads that have not ended */
 	__u32 thread_size;		/* bytes of a kernel stack */
 	__u32 ring_quarter;		/* bytes waiting in the ring that wake user space early */
 	__u32 max_kernel;		/* kernel.perf_event_max_stack, at most RPROF_MAX_KERNEL */
@@ -40,8 +42,8 @@ struct rprof_config {
 #define RPROF_PROC_WAIT_EXEC 2u		/* our own child before exec: not matched until it execs */
 
 /*
- * Value of rprof_procs, keyed by tgid. User space inserts and deletes it; only the kernel side
- * changes it, so that no update can undo an exec.
+ * Value of rprof_procs, keyed by tgid. User space inserts it, both sides delete it; only the kernel
+ * side changes it, so that no update can undo an exec.
  */
 struct rprof_proc {
 	__u32 execs;			/* exec calls seen since insertion */
@@ -78,7 +80,7 @@ struct rprof_mapping {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct rprof_config) == 48, "config layout");
+_Static_assert(sizeof(struct rprof_config) == 56, "config layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
 _Static_assert(sizeof(struct rprof_table) == 24, "table layout");
 _Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");

@@ -174,6 +174,29 @@ static void end_of_the_first_thread_is_sent(void **state)
 	assert_int_equal(space->why, RPROF_SPACE_EXIT);
 }
 
+/* With the kernel's offsets it is the last thread that counts, whichever it is. */
+static void process_is_forgotten_with_its_last_thread(void **state)
+{
+	struct rprof_config config = thread_config();
+	u32 tgid = TGID;
+
+	config.task_signal = TASK_MM + 8;
+	config.signal_live = 16;
+	host_config(&config);
+	host_kernel_poke(KTASK + config.task_signal, KTASK + 512);
+	host_kernel_poke(KTASK + 512 + config.signal_live, 1);
+	host.tid = TGID;
+	rprof_exit(NULL);
+	assert_int_equal(host.n_records, 0);
+	assert_non_null(bpf_map_lookup_elem(&rprof_procs, &tgid));
+	host_kernel_poke(KTASK + 512 + config.signal_live, 0);
+	host.tid = TGID + 1;
+	rprof_exit(NULL);
+	assert_int_equal(host.n_records, 1);
+	assert_null(bpf_map_lookup_elem(&rprof_procs, &tgid));
+	assert_false(tick_matches());
+}
+
 static void thread_that_ends_is_not_followed_under_its_number_again(void **state)
 {
 	u32 tid = TID, one = 1;
@@ -348,6 +371,7 @@ int main(void)
 		TEST(exec_of_an_unknown_process_is_ignored),
 		TEST(exec_that_the_ring_refuses_is_counted_and_still_an_exec),
 		TEST(end_of_the_first_thread_is_sent),
+		TEST(process_is_forgotten_with_its_last_thread),
 		TEST(thread_that_ends_is_not_followed_under_its_number_again),
 		TEST(record_says_who_where_and_when),
 		TEST(stack_is_sent_once_and_samples_always),
