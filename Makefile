@@ -87,7 +87,12 @@ BUILD = $(AS_USER) $(MAKE) --no-print-directory
 .PHONY: all demo test test-full check unit fuzz vm install uninstall clean help format \
 	workloads tests deps-build deps-demo deps-test
 
-all: build/rprof-bpf ## build the program of this machine: build/rprof-bpf
+ifneq ($(AS_USER),)
+# As root by sudo: what builds runs again as the user.
+all workloads tests check unit fuzz format: ## (by sudo: as the calling user)
+	$(Q)$(BUILD) $@
+else
+all: $(if $(filter $(HOST_ARCH),$(ARCH)),build/rprof-bpf,$(B)/rprof-bpf) ## build the program of this machine: build/rprof-bpf
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | sort | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -102,7 +107,7 @@ $(B)/bpf/%.o: bpf/%.bpf.c
 	$(call msg,BPF,$<)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
-$(B)/rprof.bpf.o: $(BPF_OBJECTS)
+$(B)/rprof.bpf.o: $(BPF_OBJECTS) Makefile
 	$(call msg,LINK,$@)
 	$(Q)$(TARGET_BPFTOOL) gen object $@ $(BPF_OBJECTS)
 
@@ -126,7 +131,7 @@ $(B)/workloads/%: tests/workloads/%.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
-		$(WARNINGS) $< -o $@ -pthread
+		$(WARNINGS) -MMD -MP -MF $@.d $< -o $@ -pthread
 
 workloads: $(WORKLOADS)
 
@@ -159,7 +164,8 @@ $(B)/tests/bpf/%: tests/bpf/%.c $(HOSTBPF_FILES)
 $(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(B)/user/kernel.o $(B)/user/log.o
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
-	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) $< $(B)/user/kernel.o $(B)/user/log.o -o $@ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(B)/user/kernel.o $(B)/user/log.o \
+		-o $@ $(LIBS)
 
 $(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)
 	@mkdir -p $(@D)
@@ -168,7 +174,7 @@ $(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)
 		-fno-sanitize-recover=undefined -D__TARGET_ARCH_x86 $(HOSTBPF) $< $(BPF_SOURCES) \
 		tests/hostbpf/hostbpf.c -o $@
 
-$(B)/tests/fuzz/%: tests/fuzz/%.c $(USER_SOURCES) $(B)/rprof.skel.h
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(USER_SOURCES) $(wildcard user/*.h) $(B)/rprof.skel.h
 	@mkdir -p $(@D)
 	$(call msg,FUZZ,$@)
 	$(Q)$(CLANG) -O1 -g -fsanitize=fuzzer,address,undefined $(USER_CFLAGS) $< \
@@ -193,6 +199,7 @@ check: tests ## what needs no root: format, style rules, unit and walker tests
 
 unit: tests ## the unit and walker tests alone
 	$(Q)tests/run unit
+endif
 
 # The two commands, and what CI calls: set-up, then the build as the calling user, then the run.
 deps-build:
@@ -231,4 +238,5 @@ uninstall: ## remove what install installed
 clean: ## remove build/
 	rm -rf build
 
--include $(wildcard $(B)/bpf/*.d $(B)/user/*.d $(B)/asan/user/*.d $(B)/tests/unit/*.d)
+-include $(wildcard $(B)/bpf/*.d $(B)/user/*.d $(B)/asan/user/*.d $(B)/tests/unit/*.d \
+	$(B)/tests/kernel/*.d $(B)/workloads/*.d)
