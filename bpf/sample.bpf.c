@@ -33,7 +33,8 @@ static __always_inline bool followed(const struct rprof_proc *proc, u32 tid)
 static __always_inline void take_table(struct scratch *s, const struct rprof_proc *proc)
 {
 	const struct rprof_table *t;
-	u32 space, version, index;
+	u32 space, execs, version, index;
+	const struct rprof_run *run;
 
 	s->stack.space = 0;
 	s->table_count = 0;
@@ -44,11 +45,12 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 	if (!t)
 		return;
 	version = *(const volatile u32 *)&t->version;
-	space = *(const volatile u32 *)&t->space;
-	s->table_first = *(const volatile u32 *)&t->first;
-	s->table_count = *(const volatile u32 *)&t->count;
-	/* User space changes the version before and after it changes anything else. */
-	if (!space || t->execs != proc->execs || version != *(const volatile u32 *)&t->version) {
+	run = &t->runs[version & 1];
+	space = *(const volatile u32 *)&run->space;
+	execs = *(const volatile u32 *)&run->execs;
+	s->table_first = *(const volatile u32 *)&run->first;
+	s->table_count = *(const volatile u32 *)&run->count;
+	if (!space || execs != proc->execs || version != *(const volatile u32 *)&t->version) {
 		s->table_count = 0;
 		return;
 	}

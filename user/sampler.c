@@ -89,6 +89,11 @@ static void explain_open(unsigned int cpu, int err)
 {
 	if (err == -EMFILE)
 		log_error("perf_event_open: CPU %u: too many open files (raise ulimit -n)", cpu);
+	else if (err == -EPERM || err == -EACCES)
+		log_error("perf_event_open: CPU %u: %s: forbidden by kernel.perf_event_paranoid, by "
+			  "the seccomp filter of a container or by a security module (run as root, "
+			  "outside of the container or with --privileged)",
+			  cpu, strerror(-err));
 	else
 		log_error("perf_event_open: CPU %u: cpu-clock: %s", cpu, strerror(-err));
 }
@@ -108,7 +113,7 @@ static int open_cpu(struct sampler *s, unsigned int cpu)
 	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, s->prog_fd) || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0)) {
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, s->prog_fd)) {
 		err = -errno;
 		close(fd);
 		return err;

@@ -183,39 +183,31 @@ int tables_take(struct tables *t, __u32 *index)
 	return 0;
 }
 
-static void withdraw(struct tables *t, __u32 index)
+/* Let @run count from now on, and free the one that did. */
+static void replace_run(struct tables *t, __u32 index, struct rprof_run run)
 {
 	struct rprof_table *table = &t->tables[index];
-	struct run old = { table->first, table->count, 0 };
+	struct rprof_run old = table->runs[table->version & 1];
 
+	table->runs[(table->version + 1) & 1] = run;
 	__atomic_store_n(&table->version, table->version + 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&table->space, 0, __ATOMIC_SEQ_CST);
-	table->count = 0;
 	free_run(t, old.first, old.count);
 }
 
 void tables_give_back(struct tables *t, __u32 index)
 {
-	withdraw(t, index);
+	replace_run(t, index, (struct rprof_run){});
 	t->taken[index] = 0;
 }
 
 int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
 		   const struct rprof_mapping *mappings, size_t n)
 {
-	struct rprof_table *table = &t->tables[index];
-	__u32 first;
-	int err = n ? take_run(t, n, &first) : -ENOSPC;
+	struct rprof_run run = { .space = space, .execs = execs, .count = n };
+	int err = n ? take_run(t, n, &run.first) : -ENOSPC;
 
 	if (!err)
-		memcpy(&t->mappings[first], mappings, n * sizeof(*mappings));
-	withdraw(t, index);
-	if (err)
-		return err;
-	table->first = first;
-	table->count = n;
-	table->execs = execs;
-	__atomic_store_n(&table->space, space, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&table->version, table->version + 1, __ATOMIC_SEQ_CST);
-	return 0;
+		memcpy(&t->mappings[run.first], mappings, n * sizeof(*mappings));
+	replace_run(t, index, err ? (struct rprof_run){} : run);
+	return err;
 }

@@ -52,18 +52,23 @@ struct rprof_proc {
 	__u32 reserved;
 };
 
-/*
- * Element of rprof_tables: the mappings of one process, a run of rprof_mappings. Written by user
- * space through a shared mapping; counts only while .execs equals the process's. The version
- * changes before and after the rest does, so that a half-written table is never used.
- */
-struct rprof_table {
+/* Where the mappings of one process are: a run of rprof_mappings. */
+struct rprof_run {
 	__u32 space;			/* number of the address space described; 0: none */
-	__u32 execs;
+	__u32 execs;			/* counts only while this equals rprof_proc.execs */
 	__u32 first;			/* index of the first mapping in rprof_mappings */
 	__u32 count;			/* sorted by address, not overlapping */
-	__u32 version;			/* mappings remembered of another one do not hold either */
+};
+
+/*
+ * Element of rprof_tables. Written by user space through a shared mapping: the run that is not in
+ * use, then the version, so that there is a whole table at every moment, also when the writer is
+ * held up. Readers look at the version before and after.
+ */
+struct rprof_table {
+	__u32 version;			/* runs[version & 1] counts */
 	__u32 reserved;
+	struct rprof_run runs[2];
 };
 
 /* Bits of rprof_mapping.flags. */
@@ -82,7 +87,7 @@ struct rprof_mapping {
 
 _Static_assert(sizeof(struct rprof_config) == 56, "config layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
-_Static_assert(sizeof(struct rprof_table) == 24, "table layout");
+_Static_assert(sizeof(struct rprof_table) == 40, "table layout");
 _Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");
 
 #endif

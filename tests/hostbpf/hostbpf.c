@@ -502,14 +502,14 @@ void host_proc(u32 tgid, u32 execs, u32 flags, u32 table)
 void host_table(u32 index, u32 space, u32 execs, u32 first, const struct rprof_mapping *m, u32 n)
 {
 	static u32 version;
-	struct rprof_table table = {
+	struct rprof_table table = { .version = ++version };
+
+	table.runs[version & 1] = (struct rprof_run){
 		.space = space,
 		.execs = execs,
 		.first = first,
 		.count = n,
-		.version = ++version,
 	};
-
 	bpf_map_update_elem(&rprof_tables, &index, &table, BPF_ANY);
 	for (u32 i = 0; i < n; i++) {
 		u32 at = first + i;

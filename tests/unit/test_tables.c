@@ -18,6 +18,12 @@ static struct rprof_table table_mem[N_TABLES];
 static struct rprof_mapping mapping_mem[N_MAPPINGS];
 static struct rprof_mapping some[N_MAPPINGS];
 
+/* The run of a table that counts. */
+static const struct rprof_run *run_of(__u32 index)
+{
+	return &table_mem[index].runs[table_mem[index].version & 1];
+}
+
 static struct tables *make(void)
 {
 	struct tables *t;
@@ -36,10 +42,29 @@ static void publish_shows_what_was_given(void **state)
 
 	assert_int_equal(tables_take(t, &i), 0);
 	assert_int_equal(tables_publish(t, i, 7, 3, some, 10), 0);
-	assert_int_equal(table_mem[i].space, 7);
-	assert_int_equal(table_mem[i].execs, 3);
-	assert_int_equal(table_mem[i].count, 10);
-	assert_memory_equal(&mapping_mem[table_mem[i].first], some, 10 * sizeof(some[0]));
+	assert_int_equal(run_of(i)->space, 7);
+	assert_int_equal(run_of(i)->execs, 3);
+	assert_int_equal(run_of(i)->count, 10);
+	assert_memory_equal(&mapping_mem[run_of(i)->first], some, 10 * sizeof(some[0]));
+	tables_free(t);
+}
+
+/* A reader that is in the middle of the old one finds all of it. */
+static void the_run_that_counted_stays_as_it_was(void **state)
+{
+	const struct rprof_run *old;
+	struct rprof_run before;
+	struct tables *t = make();
+	__u32 i;
+
+	assert_int_equal(tables_take(t, &i), 0);
+	assert_int_equal(tables_publish(t, i, 7, 3, some, 10), 0);
+	old = run_of(i);
+	before = *old;
+	assert_int_equal(tables_publish(t, i, 8, 3, some + 10, 12), 0);
+	assert_ptr_not_equal(run_of(i), old);
+	assert_memory_equal(old, &before, sizeof(before));
+	assert_memory_equal(&mapping_mem[before.first], some, 10 * sizeof(some[0]));
 	tables_free(t);
 }
 
@@ -64,10 +89,10 @@ static void a_run_in_use_is_not_written_before_its_grace_period(void **state)
 
 	assert_int_equal(tables_take(t, &i), 0);
 	assert_int_equal(tables_publish(t, i, 1, 0, some, 40), 0);
-	first = table_mem[i].first;
+	first = run_of(i)->first;
 	/* 24 are free, 40 are in their grace period. */
 	assert_int_equal(tables_publish(t, i, 2, 0, some, 20), 0);
-	assert_true(table_mem[i].first >= first + 40 || table_mem[i].first + 20 <= first);
+	assert_true(run_of(i)->first >= first + 40 || run_of(i)->first + 20 <= first);
 	assert_int_equal(tables_publish(t, i, 3, 0, some, 40), -ENOSPC);
 	tables_free(t);
 }
@@ -81,8 +106,8 @@ static void a_full_table_leaves_the_process_unchecked_and_not_wrong(void **state
 	assert_int_equal(tables_take(t, &b), 0);
 	assert_int_equal(tables_publish(t, a, 1, 0, some, 60), 0);
 	assert_int_equal(tables_publish(t, b, 1, 0, some, 60), -ENOSPC);
-	assert_int_equal(table_mem[b].space, 0);
-	assert_int_equal(table_mem[a].space, 1);
+	assert_int_equal(run_of(b)->space, 0);
+	assert_int_equal(run_of(a)->space, 1);
 	tables_free(t);
 }
 
@@ -101,11 +126,11 @@ static void runs_never_overlap_and_all_come_back(void **state)
 		tables_publish(t, index[i], round + 1, 0, some, 1 + rand_r(&seed) % 12);
 		for (int a = 0; a < N_TABLES; a++)
 			for (int b = 0; b < a; b++)
-				if (table_mem[a].space && table_mem[b].space)
-					assert_true(table_mem[a].first + table_mem[a].count <=
-							    table_mem[b].first ||
-						    table_mem[b].first + table_mem[b].count <=
-							    table_mem[a].first);
+				if (run_of(a)->space && run_of(b)->space)
+					assert_true(run_of(a)->first + run_of(a)->count <=
+							    run_of(b)->first ||
+						    run_of(b)->first + run_of(b)->count <=
+							    run_of(a)->first);
 		if (round % 20 == 0)
 			usleep(TABLES_GRACE_NS / 1000 / 8);
 	}
@@ -121,6 +146,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(publish_shows_what_was_given),
+		cmocka_unit_test(the_run_that_counted_stays_as_it_was),
 		cmocka_unit_test(tables_end),
 		cmocka_unit_test(a_run_in_use_is_not_written_before_its_grace_period),
 		cmocka_unit_test(a_full_table_leaves_the_process_unchecked_and_not_wrong),
