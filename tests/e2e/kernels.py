@@ -38,9 +38,10 @@ part load; /bin/load
 /bin/tree -t 2 > /tmp/ready & tree=$!
 while ! grep -q ready /tmp/ready; do sleep 0.1; done
 run tree /bin/rprof-bpf -p $tree -F 499 -d 6 --annotate --stats
-( sleep 2; echo 0 > /sys/devices/system/cpu/cpu1/online
-  sleep 2; echo 1 > /sys/devices/system/cpu/cpu1/online ) &
-run hotplug /bin/rprof-bpf -p $tree -F 499 -d 8 --annotate --stats -v
+( while ! grep -q 'CPU 1: sampling event opened' /tmp/err; do sleep 0.2; done
+  sleep 1; echo 0 > /sys/devices/system/cpu/cpu1/online
+  sleep 3; echo 1 > /sys/devices/system/cpu/cpu1/online ) &
+run hotplug /bin/rprof-bpf -p $tree -F 499 -d 9 --annotate --stats -v
 kill -9 $tree
 run command /bin/rprof-bpf -F 499 --stats -- sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; exit 7'
 part left; ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c 'anon_inode:\(bpf\|\[perf\)'

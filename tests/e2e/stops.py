@@ -60,7 +60,7 @@ def target_code(pid):
 def stop_many(count, signals, check):
     """Start and stop the profiler @count times on one target, and compare before with after."""
     rng = random.Random(os.environ.get("RPROF_SEED", "1"))
-    process = workload(build("threads.c"), 4)
+    process = workload(build("threads.c"), 1)
     before, text = bpf_objects(), target_code(process.pid)
     fds = len(os.listdir(f"/proc/{process.pid}/fd"))
     ends = collections.Counter()
@@ -106,7 +106,7 @@ def kills_leave_nothing():
 
 @test()
 def a_second_signal_while_it_ends_is_harmless():
-    process = workload(build("threads.c"), 4)
+    process = workload(build("threads.c"), 1)
     before = bpf_objects()
     for _ in range(5):
         profiler = Profiler("-p", process.pid, "-F", 20000).wait_sampling()
