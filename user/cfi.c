@@ -5,6 +5,7 @@
  */
 #include "cfi.h"
 
+#include <dwarf.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
@@ -16,8 +17,14 @@
 
 #define MAX_SECTION_NAMES (1u << 20)	/* bytes; libelf reads the table whole */
 
+/* Looked at to say how a file was built. A hostile one can make 30 ms of it. */
+#define SAMPLED_FUNCTIONS 1024
+#define SAMPLED_ROWS 8			/* of each, from its start: frames are set up at once */
+#define SAMPLED_BYTES 512		/* longer table programs are passed over */
+
 struct cfi {
 	struct eh_frame *table;
+	bool keeps_fp;
 };
 
 /* Where in the file the rules are, and at what address. */
@@ -86,6 +93,120 @@ static int find_by_segment(Elf *elf, int fd, struct extent *x)
 	return -ENOENT;
 }
 
+/* Length of the entry at @offset; false: there is none. */
+static bool entry_size(const unsigned char *data, size_t size, __u64 offset, __u32 *len)
+{
+	struct reader r = { data, data + size, false };
+
+	if (!reader_take(&r, offset))
+		return false;
+	*len = reader_u32(&r);
+	return !r.bad;
+}
+
+/* Are the table programs of the entry at @vaddr, its own and that of its CIE, soon run? */
+static bool is_short(const unsigned char *data, const struct extent *x, __u64 vaddr)
+{
+	__u64 offset = vaddr - x->vaddr;
+	struct reader r = { data, data + x->size, false };
+	__u32 len, back, cie_len;
+
+	if (!entry_size(data, x->size, offset, &len) || !reader_take(&r, offset + 4))
+		return false;
+	back = reader_u32(&r);
+	if (r.bad || !back || back > offset + 4)
+		return false;
+	return entry_size(data, x->size, offset + 4 - back, &cie_len) && len <= SAMPLED_BYTES &&
+	       cie_len <= SAMPLED_BYTES;
+}
+
+static enum cfi_state state_of(const struct cfi *c, const struct eh_row *r);
+
+/* Does the function from @start, up to @end at most, ever move the stack, or have its frame up? */
+static void look_at_function(const struct cfi *c, __u64 start, __u64 end, bool *moves, bool *up)
+{
+	struct eh_row r;
+
+	*moves = *up = false;
+	for (int i = 0; i < SAMPLED_ROWS && start < end && !*up; i++, start = r.end) {
+		if (!eh_frame_row(c->table, start, &r) || r.signal_frame ||
+		    r.ra.kind == EH_UNDEFINED)
+			return;
+		*up = state_of(c, &r) == CFI_FP_UP;
+		*moves |= *up || !r.cfa_known || r.cfa_reg != ARCH_REG_SP ||
+			  r.cfa_offset != -ARCH_RA_AT_CFA;
+	}
+}
+
+/*
+ * Functions of the linker's index, .eh_frame_hdr: pairs of 32-bit numbers relative to its own
+ * address, function and entry, in the order of the functions. Linux Standard Base Core 5.0, 10.6.2.
+ */
+static bool read_pairs(int fd, const GElf_Phdr *ph, __u32 first, __u64 pairs[2][2])
+{
+	unsigned char bytes[16];
+	struct reader r = { bytes, bytes + sizeof(bytes), false };
+
+	if (pread(fd, bytes, sizeof(bytes), (off_t)(ph->p_offset + 12 + 8ULL * first)) !=
+	    sizeof(bytes))
+		return false;
+	for (int i = 0; i < 4; i++)
+		pairs[i / 2][i % 2] = ph->p_vaddr + (__u64)(__s64)(__s32)reader_u32(&r);
+	return true;
+}
+
+static bool find_index(Elf *elf, int fd, GElf_Phdr *ph, __u32 *n_functions)
+{
+	unsigned char head[12];
+	struct reader r = { head + 8, head + sizeof(head), false };
+	size_t n;
+
+	if (elf_getphdrnum(elf, &n))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!gelf_getphdr(elf, (int)i, ph) || ph->p_type != PT_GNU_EH_FRAME)
+			continue;
+		if (pread(fd, head, sizeof(head), (off_t)ph->p_offset) != sizeof(head) ||
+		    head[0] != 1 || head[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ||
+		    head[2] != DW_EH_PE_udata4 || head[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+			return false;
+		*n_functions = reader_u32(&r);
+		return ph->p_filesz >= 12 && *n_functions <= (ph->p_filesz - 12) / 8;
+	}
+	return false;
+}
+
+/*
+ * Was the file built with frame pointers? At least half of the functions that move the stack set one
+ * up, in a sample spread evenly. Where nothing is known, as without an index: no.
+ */
+static bool keeps_frame_pointers(const struct cfi *c, const unsigned char *data,
+				 const struct extent *x, Elf *elf, int fd)
+{
+	__u32 n, n_moving = 0, n_up = 0, step;
+	GElf_Phdr ph;
+
+	if (!ARCH_HAS_FP_CHAIN || !find_index(elf, fd, &ph, &n))
+		return false;
+	step = n / SAMPLED_FUNCTIONS + 1;
+	for (__u32 i = 0; i < n; i += step) {
+		__u64 pairs[2][2];
+		bool moves, up;
+
+		if (!read_pairs(fd, &ph, i, pairs))
+			break;
+		/* After the last one is no function, and so no row. */
+		if (i + 1 == n)
+			pairs[1][0] = ~0ULL;
+		if (!is_short(data, x, pairs[0][1]))
+			continue;
+		look_at_function(c, pairs[0][0], pairs[1][0], &moves, &up);
+		n_moving += moves;
+		n_up += up;
+	}
+	return n_up && 2 * (__u64)n_up >= n_moving;
+}
+
 int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out)
 {
 	struct cfi *c = NULL;
@@ -109,6 +230,7 @@ int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out)
 		free(c);
 		return err;
 	}
+	c->keeps_fp = keeps_frame_pointers(c, data, &x, elf, fd);
 	*out = c;
 	return 0;
 }
@@ -181,6 +303,7 @@ void cfi_find(const struct cfi *c, __u64 vaddr, struct cfi_rule *out)
 	struct eh_row r;
 
 	memset(out, 0, sizeof(*out));
+	out->keeps_fp = c->keeps_fp;
 	if (!eh_frame_row(c->table, vaddr, &r))
 		return;
 	out->state = state_of(c, &r);

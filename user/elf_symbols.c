@@ -24,6 +24,7 @@
 struct elf_symbols {
 	struct symbol_ranges ranges;
 	char *names;
+	size_t names_size;	/* allocated */
 };
 
 /* While loading. */
@@ -225,6 +226,7 @@ static int keep_names(const struct loader *l, struct elf_symbols *s)
 		used += len + 1;
 	}
 	idmap_fini(&moved);
+	s->names_size = cap;
 	return err;
 }
 
@@ -253,6 +255,11 @@ int elf_symbols_load(Elf *elf, int fd, __u64 file_size, struct elf_symbols **out
 	}
 	*out = s;
 	return 0;
+}
+
+__u64 elf_symbols_size(const struct elf_symbols *s)
+{
+	return s->names_size + s->ranges.cap * sizeof(*s->ranges.items);
 }
 
 void elf_symbols_free(struct elf_symbols *s)

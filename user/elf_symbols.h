@@ -17,6 +17,8 @@ struct elf_symbols;
  * Return: 0 (an empty table if there are no symbols), or -errno.
  */
 int elf_symbols_load(Elf *elf, int fd, __u64 file_size, struct elf_symbols **out);
+/* Bytes that it takes in memory. */
+__u64 elf_symbols_size(const struct elf_symbols *s);
 void elf_symbols_free(struct elf_symbols *s);
 
 /* Name of the function that holds @vaddr, and where it starts; NULL if none is known to. */

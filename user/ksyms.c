@@ -1,24 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kernel addresses to function names, from the text of /proc/kallsyms. Symbols there have no size:
- * a function reaches to the next symbol, of whatever type, so data symbols are kept as ends.
+ * a function reaches to the next symbol, of whatever type, so data symbols are kept as ends. Between
+ * the kernel, its modules and BPF programs there may be code that is in no list (a seccomp filter
+ * never is), so a name is not lent from one of them to another, and what is loaded alone ends with
+ * its page, BPF programs where the kernel says that they end.
  */
 #include "ksyms.h"
 
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "arch.h"
 #include "array.h"
+
+/* kallsyms takes a tenth of a second to read. */
+#define REREAD_EVERY_NS 1000000000ULL
+#define REREAD_SHARE 50
+
+#define MAX_BPF_PROGRAMS 100000
+#define MAX_BPF_FUNCTIONS 256	/* of one program; BPF_MAX_SUBPROGS, include/linux/bpf_verifier.h */
 
 #define MAX_TEXT (256u << 20)	/* 20 times that of a kernel with every module loaded */
 
 struct ksym {
 	__u64 addr;
+	__u64 end;
 	__u32 name;		/* offset in names; NO_NAME: not a function */
+	__u32 group;		/* hash of "[MODULE]"; 0: the kernel itself */
 	__u8 rank;		/* 0 is best */
+	bool code;		/* a function, or the end of the last one */
+	bool alone;		/* each of its group is allocated for itself */
 };
 
 #define NO_NAME (~0u)
@@ -29,7 +46,19 @@ struct ksyms {
 	size_t cap;
 	char *names;
 	bool hidden;
+	const char *path;	/* NULL: there is nothing to read again */
+	__u64 loaded_ns;	/* first, */
+	__u64 read_ns;		/* last, */
+	__u64 spent_ns;		/* and how long the readings since the first took */
 };
+
+static __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (__u64)ts.tv_sec * 1000000000ULL + (__u64)ts.tv_nsec;
+}
 
 static int hex_digit(char c)
 {
@@ -40,22 +69,79 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* "ADDRESS TYPE NAME[\t[MODULE]]". Return: length of the name, 0 if it is no such line. */
-static size_t parse_line(const char *line, size_t len, __u64 *addr, char *type, const char **name)
+struct line {
+	__u64 addr;
+	char type;
+	const char *name;
+	size_t name_len;
+	const char *module;	/* "[MODULE]" */
+	size_t module_len;
+};
+
+/* "ADDRESS TYPE NAME[\t[MODULE]]" */
+static bool parse_line(const char *text, size_t len, struct line *l)
 {
 	size_t i = 0, start;
 
-	*addr = 0;
-	for (; i < len && hex_digit(line[i]) >= 0; i++)
-		*addr = *addr << 4 | (__u64)hex_digit(line[i]);
-	if (i == 0 || i > 16 || len - i < 4 || line[i] != ' ' || line[i + 2] != ' ')
-		return 0;
-	*type = line[i + 1];
+	l->addr = 0;
+	for (; i < len && hex_digit(text[i]) >= 0; i++)
+		l->addr = l->addr << 4 | (__u64)hex_digit(text[i]);
+	if (i == 0 || i > 16 || len - i < 4 || text[i] != ' ' || text[i + 2] != ' ')
+		return false;
+	l->type = text[i + 1];
 	start = i += 3;
-	while (i < len && line[i] != '\t' && line[i] != ' ')
+	while (i < len && text[i] != '\t' && text[i] != ' ')
 		i++;
-	*name = line + start;
-	return i - start;
+	l->name = text + start;
+	l->name_len = i - start;
+	while (i < len && (text[i] == '\t' || text[i] == ' '))
+		i++;
+	l->module = text + i;
+	l->module_len = len - i;
+	return l->name_len;
+}
+
+static bool begins_with(const char *text, size_t len, const char *with)
+{
+	return len >= strlen(with) && !memcmp(text, with, strlen(with));
+}
+
+static bool is_bpf(const struct line *l)
+{
+	return begins_with(l->module, l->module_len, "[bpf]");
+}
+
+/* FNV-1a; which module it is does not matter, only that it is another. */
+static __u32 group_of(const struct line *l)
+{
+	__u32 hash = 2166136261u;
+
+	if (!l->module_len)
+		return 0;
+	for (size_t i = 0; i < l->module_len; i++)
+		hash = (hash ^ (unsigned char)l->module[i]) * 16777619u;
+	return hash ? hash : 1;
+}
+
+static bool is_named(const struct line *l, const char *name)
+{
+	return l->name_len == strlen(name) && !memcmp(l->name, name, l->name_len);
+}
+
+/* The ends of the kernel's text are no functions. */
+static bool is_end(const struct line *l)
+{
+	return !l->module_len && (is_named(l, "_etext") || is_named(l, "_einittext"));
+}
+
+/* "bpf_prog_TAG_rprof_..." */
+static bool is_ours(const struct line *l)
+{
+	static const char prefix[] = "bpf_prog_0123456789abcdef_";
+	static const char ours[] = "rprof_";
+
+	return is_bpf(l) && l->name_len > sizeof(prefix) - 1 + sizeof(ours) - 1 &&
+	       !memcmp(l->name + sizeof(prefix) - 1, ours, sizeof(ours) - 1);
 }
 
 static __u8 rank_of(char type)
@@ -112,14 +198,38 @@ static void keep_first_of_each_address(struct ksyms *k)
 	k->n = n;
 }
 
-static int add(struct ksyms *k, __u64 addr, char type, __u32 name)
+/* Of every symbol, once they are sorted. */
+static void find_ends(struct ksyms *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		struct ksym *s = &k->syms[i];
+		const struct ksym *next = i + 1 < k->n ? s + 1 : NULL;
+
+		s->end = (s->addr | (ARCH_PAGE_SIZE - 1)) + 1;
+		if (s->end < s->addr)
+			s->end = ~0ULL;
+		/* Within one piece of code functions follow one another. */
+		if (next &&
+		    ((next->group == s->group && !s->alone && next->code) || next->addr < s->end))
+			s->end = next->addr;
+	}
+}
+
+static int add(struct ksyms *k, const struct line *l, __u32 name)
 {
 	struct ksym *grown = array_grow(k->syms, &k->cap, k->n + 1, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
 	k->syms = grown;
-	k->syms[k->n++] = (struct ksym){ .addr = addr, .name = name, .rank = rank_of(type) };
+	k->syms[k->n++] = (struct ksym){
+		.addr = l->addr,
+		.name = name,
+		.group = group_of(l),
+		.rank = rank_of(l->type),
+		.code = is_function(l->type),
+		.alone = is_bpf(l) || begins_with(l->module, l->module_len, "[__builtin__"),
+	};
 	return 0;
 }
 
@@ -130,27 +240,25 @@ static int parse(struct ksyms *k, const char *text, size_t len)
 	for (size_t at = 0; at < len;) {
 		const char *eol = memchr(text + at, '\n', len - at);
 		size_t line_len = eol ? (size_t)(eol - (text + at)) : len - at;
-		const char *name;
-		__u64 addr;
-		char type;
-		size_t name_len = parse_line(text + at, line_len, &addr, &type, &name);
 		__u32 name_at = NO_NAME;
+		struct line l;
+		bool found = parse_line(text + at, line_len, &l);
 
 		at += line_len + 1;
-		if (!name_len)
+		if (!found)
 			continue;
 		n_lines++;
 		/* 'a': absolute, not an address. Zero: hidden from us (kptr_restrict). */
-		if (!addr || type == 'a' || type == 'A')
+		if (!l.addr || l.type == 'a' || l.type == 'A')
 			continue;
-		if (is_function(type)) {
+		if (is_function(l.type) && !is_end(&l) && !is_ours(&l)) {
 			/* Fits: a name is shorter than its line. */
 			name_at = (__u32)names_len;
-			memcpy(k->names + names_len, name, name_len);
-			names_len += name_len;
+			memcpy(k->names + names_len, l.name, l.name_len);
+			names_len += l.name_len;
 			k->names[names_len++] = '\0';
 		}
-		if (add(k, addr, type, name_at))
+		if (add(k, &l, name_at))
 			return -ENOMEM;
 	}
 	k->hidden = n_lines && !k->n;
@@ -177,12 +285,67 @@ struct ksyms *ksyms_parse(const char *text, size_t len)
 	if (k->n)
 		qsort_r(k->syms, k->n, sizeof(*k->syms), by_address, k->names);
 	keep_first_of_each_address(k);
+	find_ends(k);
 	return k;
 }
 
-struct ksyms *ksyms_load(void)
+static struct ksym *last_not_above(const struct ksyms *k, __u64 addr)
 {
-	int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+	size_t lo = 0, hi = k->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (k->syms[mid].addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &k->syms[lo - 1] : NULL;
+}
+
+/* The functions of one BPF program, as the kernel translated them. */
+static void measure_bpf_program(struct ksyms *k, int fd)
+{
+	static __u64 addrs[MAX_BPF_FUNCTIONS];
+	static __u32 sizes[MAX_BPF_FUNCTIONS];
+	struct bpf_prog_info info = {
+		.jited_ksyms = (size_t)addrs,
+		.nr_jited_ksyms = MAX_BPF_FUNCTIONS,
+		.jited_func_lens = (size_t)sizes,
+		.nr_jited_func_lens = MAX_BPF_FUNCTIONS,
+	};
+	__u32 len = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) ||
+	    info.nr_jited_ksyms != info.nr_jited_func_lens)
+		return;
+	for (__u32 i = 0; i < info.nr_jited_ksyms && i < MAX_BPF_FUNCTIONS; i++) {
+		struct ksym *s = addrs[i] ? last_not_above(k, addrs[i]) : NULL;
+
+		if (s && s->alone && s->addr == addrs[i])
+			s->end = addrs[i] + sizes[i];
+	}
+}
+
+/* Without CAP_SYS_ADMIN they are not ours to list; then they end with their first page. */
+static void measure_bpf_programs(struct ksyms *k)
+{
+	__u32 id = 0;
+
+	for (int i = 0; i < MAX_BPF_PROGRAMS && !bpf_prog_get_next_id(id, &id); i++) {
+		int fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0)
+			continue;
+		measure_bpf_program(k, fd);
+		close(fd);
+	}
+}
+
+static struct ksyms *read_table(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct ksyms *k = NULL;
 	size_t len = 0, cap = 0;
 	char *text = NULL;
@@ -213,6 +376,26 @@ struct ksyms *ksyms_load(void)
 	return k;
 }
 
+struct ksyms *ksyms_load_file(const char *path)
+{
+	struct ksyms *k = read_table(path);
+
+	if (k) {
+		k->path = path;
+		k->loaded_ns = k->read_ns = now_ns();
+	}
+	return k;
+}
+
+struct ksyms *ksyms_load(void)
+{
+	struct ksyms *k = ksyms_load_file("/proc/kallsyms");
+
+	if (k && k->n)
+		measure_bpf_programs(k);
+	return k;
+}
+
 void ksyms_free(struct ksyms *k)
 {
 	if (!k)
@@ -229,17 +412,47 @@ bool ksyms_hidden(const struct ksyms *k)
 
 const char *ksyms_find(const struct ksyms *k, __u64 addr)
 {
-	size_t lo = 0, hi = k->n;
+	const struct ksym *s = last_not_above(k, addr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
+	return s && addr < s->end && s->name != NO_NAME ? k->names + s->name : NULL;
+}
 
-		if (k->syms[mid].addr <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
+static bool may_read_again(const struct ksyms *k)
+{
+	__u64 now = now_ns();
+
+	return k->path && !k->hidden && now - k->read_ns >= REREAD_EVERY_NS &&
+	       k->spent_ns <= (now - k->loaded_ns) / REREAD_SHARE;
+}
+
+/* In place; what was there stays if it cannot be read. */
+static void read_again(struct ksyms *k)
+{
+	__u64 start = now_ns();
+	struct ksyms *fresh = read_table(k->path);
+
+	if (fresh && fresh->n) {
+		struct ksyms old = *k;
+
+		measure_bpf_programs(fresh);
+		k->syms = fresh->syms;
+		k->n = fresh->n;
+		k->cap = fresh->cap;
+		k->names = fresh->names;
+		fresh->syms = old.syms;
+		fresh->names = old.names;
 	}
-	if (!lo || k->syms[lo - 1].name == NO_NAME)
-		return NULL;
-	return k->names + k->syms[lo - 1].name;
+	ksyms_free(fresh);
+	k->read_ns = now_ns();
+	k->spent_ns += k->read_ns - start;
+}
+
+const char *ksyms_look(struct ksyms *k, __u64 addr)
+{
+	const struct ksym *s = last_not_above(k, addr);
+
+	if ((s && addr < s->end) || !may_read_again(k))
+		return ksyms_find(k, addr);
+	read_again(k);
+	return ksyms_find(k, addr);
 }

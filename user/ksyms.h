@@ -9,17 +9,25 @@
 struct ksyms;
 
 /*
- * ksyms_parse() - symbols of a kallsyms text (function symbols only, sorted by address).
+ * ksyms_parse() - symbols of a kallsyms text.
  * @text: @len bytes; need not be NUL-terminated
  * Return: new table, or NULL with errno. All addresses 0 (kptr_restrict): an empty table with
  * ksyms_hidden() true.
  */
 struct ksyms *ksyms_parse(const char *text, size_t len);
-struct ksyms *ksyms_load(void);		/* of /proc/kallsyms */
+struct ksyms *ksyms_load(void);			/* of /proc/kallsyms */
+struct ksyms *ksyms_load_file(const char *path); /* of another, for tests; @path is borrowed */
 void ksyms_free(struct ksyms *k);
 bool ksyms_hidden(const struct ksyms *k);
 
-/* Name of the kernel function that holds @addr, or NULL. Owned by @k. */
+/* Name of the kernel function that is known to hold @addr, or NULL. Owned by @k. */
 const char *ksyms_find(const struct ksyms *k, __u64 addr);
+
+/*
+ * ksyms_look() - as ksyms_find(), but what no symbol covers may be code that is newer than the
+ * table, so that is read again: at most once a second, and in 2 % of the time.
+ * Return: valid until the next call.
+ */
+const char *ksyms_look(struct ksyms *k, __u64 addr);
 
 #endif

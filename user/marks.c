@@ -47,18 +47,31 @@ static size_t proven_caller(const struct marks_frame *frames, size_t first_chain
 	return 0;
 }
 
-/* Of the chain above a frame with this rule: what is to be said of it. */
+/*
+ * Of the chain above a frame with this rule: what is to be said of it. Where the frame is not up the
+ * frame pointer is still the caller's, so the ancestors stand if the caller keeps it. Who that is is
+ * not known; files are built one way or the other, so its file is taken to be this one. Where there
+ * is no rule the register may hold anything.
+ */
 static enum mark mark_of(const struct cfi_rule *rule)
 {
 	switch (rule->state) {
 	case CFI_FP_UP:
 	case CFI_END:
 		return MARK_NONE;
+	case CFI_FP_UNTOUCHED:
+		return rule->keeps_fp ? MARK_CALLER_UNKNOWN : MARK_NO_FRAME_POINTER;
 	case CFI_FP_LOST:
 		return MARK_NO_FRAME_POINTER;
 	default:
-		return MARK_CALLER_UNKNOWN;
+		return rule->signal_frame ? MARK_SIGNAL_FRAME : MARK_NO_RULE;
 	}
+}
+
+/* Nothing is printed above. */
+static bool is_cut(enum mark mark)
+{
+	return mark == MARK_NO_FRAME_POINTER || mark == MARK_NO_RULE || mark == MARK_SIGNAL_FRAME;
 }
 
 static bool is_chain_failure(unsigned int stop)
@@ -70,15 +83,14 @@ static bool is_chain_failure(unsigned int stop)
 /* The walk ended at this frame. */
 static void judge_last(const struct marks_frame *f, unsigned int stop, struct marks_verdict *v)
 {
+	const bool proper_end = stop == RPROF_STOP_END || stop == RPROF_STOP_NONE;
+
 	v->above = mark_of(&f->rule);
-	if (f->rule.state == CFI_END || v->above == MARK_NO_FRAME_POINTER)
+	/* A start routine of assembly has no rule, and the chain's end is all it says. */
+	if (v->above == MARK_NO_RULE && proper_end && f->how != RPROF_HOW_PC)
+		v->above = MARK_NONE;
+	if (f->rule.state == CFI_END || is_cut(v->above) || proper_end)
 		return;
-	if (stop == RPROF_STOP_END || stop == RPROF_STOP_NONE) {
-		/* A start routine of assembly has no rule, and the chain's end is all it says. */
-		if (f->rule.state == CFI_UNKNOWN && !f->rule.signal_frame && f->how != RPROF_HOW_PC)
-			v->above = MARK_NONE;
-		return;
-	}
 	/*
 	 * In the middle of a call, its frame not up: built without frame pointers, so that the
 	 * chain is whatever the code above left in the register. That is what went wrong.
@@ -106,8 +118,10 @@ void marks_judge(const struct marks_frame *frames, size_t n, unsigned int stop,
 	caller = proven_caller(frames, next);
 	if (caller) {
 		verdicts[caller].shown = true;
-		if (frames[0].rule.state == CFI_FP_LOST) {
-			verdicts[caller].above = MARK_NO_FRAME_POINTER;
+		/* Its frame may be up, but the register is what the interrupted one made of it. */
+		if (frames[0].rule.state != CFI_FP_UNTOUCHED) {
+			if (frames[caller].rule.state != CFI_END)
+				verdicts[caller].above = mark_of(&frames[0].rule);
 			verdicts[caller].blame = 0;
 			return;
 		}
@@ -115,7 +129,7 @@ void marks_judge(const struct marks_frame *frames, size_t n, unsigned int stop,
 	}
 	for (; next < n; at = next++) {
 		verdicts[at].above = mark_of(&frames[at].rule);
-		if (frames[at].rule.state == CFI_END || frames[at].rule.state == CFI_FP_LOST)
+		if (frames[at].rule.state == CFI_END || is_cut(verdicts[at].above))
 			return;
 		if (!frames[next].executable) {
 			stop = RPROF_STOP_NOT_EXEC;

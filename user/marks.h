@@ -23,6 +23,8 @@ enum mark {
 	MARK_NONE,
 	MARK_CALLER_UNKNOWN,		/* a frame or more is missing here; those above stand */
 	MARK_NO_FRAME_POINTER,		/* code without frame pointers: nothing above */
+	MARK_NO_RULE,			/* the file says nothing of this code: nothing above */
+	MARK_SIGNAL_FRAME,		/* above is what a signal interrupted: not followed */
 	MARK_STOP,			/* the walk ended here for a reason: nothing above */
 };
 

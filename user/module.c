@@ -6,7 +6,7 @@
 #include "module.h"
 
 #include <errno.h>
-#include <libelf.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +14,7 @@
 
 #include "arch.h"
 #include "cfi.h"
+#include "eh_frame.h"
 #include "elf_symbols.h"
 
 #define MAX_FILE (16ULL << 30)		/* bytes */
@@ -169,9 +170,56 @@ static bool sections_are_sane(const struct module *m)
 	       first.sh_size <= MAX_SECTIONS;
 }
 
-int module_load(struct module *m)
+/* Bytes of the sections that are read, or more. */
+static __u64 table_size(const struct module *m, Elf *elf)
+{
+	bool has_rules = false;
+	Elf_Scn *scn = NULL;
+	__u64 size = 0;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		names = 0;
+	while ((scn = elf_nextscn(elf, scn))) {
+		const char *name;
+		GElf_Shdr sh;
+
+		if (!gelf_getshdr(scn, &sh) || sh.sh_size > m->file_size)
+			continue;
+		name = names ? elf_strptr(elf, names, sh.sh_name) : NULL;
+		if (name && !strcmp(name, ".eh_frame"))
+			has_rules = true;
+		else if (sh.sh_type != SHT_SYMTAB && sh.sh_type != SHT_DYNSYM &&
+			 sh.sh_type != SHT_STRTAB)
+			continue;
+		size += sh.sh_size;
+	}
+	/* Found by segment, whose size it may have. */
+	if (!has_rules)
+		size += m->file_size < EH_FRAME_MAX ? m->file_size : EH_FRAME_MAX;
+	return size;
+}
+
+static int load_tables(struct module *m, Elf *elf, __u64 *budget)
+{
+	__u64 size = table_size(m, elf), kept;
+
+	if (size > *budget)
+		return -E2BIG;
+	/* A file without the one or the other is no error: there is nothing to say then. */
+	elf_symbols_load(elf, m->fd, m->file_size, &m->symbols);
+	cfi_load(elf, m->fd, m->file_size, &m->cfi);
+	kept = m->symbols ? elf_symbols_size(m->symbols) : 0;
+	if (kept > size)
+		size = kept;
+	*budget -= size < *budget ? size : *budget;
+	return 0;
+}
+
+int module_load_within(struct module *m, __u64 *budget)
 {
 	Elf *elf = NULL;
+	int err = 0;
 
 	if (m->loaded)
 		return 0;
@@ -182,13 +230,18 @@ int module_load(struct module *m)
 	if (sections_are_sane(m))
 		elf = elf_begin(m->fd, ELF_C_READ, NULL);
 	if (elf) {
-		/* A file without the one or the other is no error: there is nothing to say then. */
-		elf_symbols_load(elf, m->fd, m->file_size, &m->symbols);
-		cfi_load(elf, m->fd, m->file_size, &m->cfi);
+		err = load_tables(m, elf, budget);
 		elf_end(elf);
 	}
 	module_close_file(m);
-	return 0;
+	return err;
+}
+
+int module_load(struct module *m)
+{
+	__u64 unlimited = ~0ULL;
+
+	return module_load_within(m, &unlimited);
 }
 
 int module_vaddr(const struct module *m, __u64 file_offset, __u64 *vaddr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * One mapped ELF file: addresses to symbols and to unwind rules. Files are the target's and
- * hostile: opened by the caller (spaces.c) as DESIGN 10 says, read by pread, never mapped.
+ * hostile: opened by the caller (target_file.c) as DESIGN 10 says, read by pread, never mapped.
  */
 #ifndef RPROF_MODULE_H
 #define RPROF_MODULE_H
@@ -27,6 +27,13 @@ void module_free(struct module *m);
  * Return: 0 (also when the file has neither), or -EBADF: the file was closed before.
  */
 int module_load(struct module *m);
+
+/*
+ * module_load_within() - as module_load(), if its tables fit into what is left for all files.
+ * @budget: bytes; what was read, or is kept if that is more, is taken off
+ * Return: as module_load(), or -E2BIG: it counts as loaded, without symbols and rules.
+ */
+int module_load_within(struct module *m, __u64 *budget);
 
 /* A module may be left without its file to save descriptors, until it is loaded. */
 void module_close_file(struct module *m);
@@ -64,6 +71,7 @@ struct cfi_rule {
 	bool cfa_is_sp;		/* CFA = sp + cfa_offset (else frame pointer + cfa_offset) */
 	__s64 cfa_offset;	/* 0: CFA not known, or not in terms of a register */
 	bool signal_frame;	/* augmentation 'S': its caller was interrupted, not calling */
+	bool keeps_fp;		/* of the file: most of its functions set up a frame pointer */
 };
 
 /*

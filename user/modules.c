@@ -26,6 +26,9 @@
 #define MAX_PATH 4096		/* PATH_MAX */
 #define MAX_VDSO (1u << 20)
 
+/* For the tables of all files together; less where that is more than a quarter of the memory. */
+#define MAX_TABLES (2ULL << 30)
+
 struct entry {
 	__u64 inode;
 	__u64 dev;
@@ -47,11 +50,23 @@ struct modules {
 	size_t n;
 	size_t cap;
 	struct idmap by_file;	/* (inode, device) to the first entry */
+	struct idmap by_device;	/* to its enum target_file_place */
 	struct strset strings;
 	size_t n_open;
 	size_t max_open;
 	bool full;		/* said so */
+	__u64 budget;		/* what tables may take still, bytes */
+	bool over_budget;	/* said so */
+	size_t n_remote;	/* files not opened because of where they are */
 };
+
+static __u64 table_budget(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	__u64 quarter = pages > 0 && size > 0 ? (__u64)pages * (__u64)size / 4 : MAX_TABLES;
+
+	return quarter < MAX_TABLES ? quarter : MAX_TABLES;
+}
 
 struct modules *modules_new(void)
 {
@@ -62,6 +77,8 @@ struct modules *modules_new(void)
 		return NULL;
 	strset_init(&m->strings);
 	idmap_init(&m->by_file);
+	idmap_init(&m->by_device);
+	m->budget = table_budget();
 	m->entries = array_grow(NULL, &m->cap, 1, sizeof(*m->entries));
 	if (!m->entries) {
 		free(m);
@@ -79,10 +96,14 @@ void modules_free(struct modules *m)
 {
 	if (!m)
 		return;
+	if (m->n_remote)
+		log_debug("modules: no symbols: file on a network or user-space file system: %zu",
+			  m->n_remote);
 	for (size_t i = 0; i < m->n; i++)
 		module_free(m->entries[i].module);
 	free(m->entries);
 	idmap_fini(&m->by_file);
+	idmap_fini(&m->by_device);
 	strset_fini(&m->strings);
 	free(m);
 }
@@ -238,10 +259,51 @@ static void explain_unopened(const struct entry *entry, __u32 tgid, int err)
 	free(name);
 }
 
+static enum target_file_place place_of(struct modules *m, int proc_dir, const struct maps_entry *e)
+{
+	__u32 place;
+
+	if (idmap_find(&m->by_device, device_of(e), 0, &place))
+		return place;
+	place = target_file_place(proc_dir, e);
+	/* Without memory it is looked up again. */
+	idmap_put(&m->by_device, device_of(e), 0, place);
+	return place;
+}
+
+static void explain_remote(struct modules *m, struct entry *entry)
+{
+	char *name = escape_string(entry->name, strlen(entry->name));
+
+	/* Whether it would answer changes, but nobody says so. */
+	entry->tried = true;
+	m->n_remote++;
+	log_debug("modules: %s: no symbols: file on a network or user-space file system",
+		  name ? name : "?");
+	free(name);
+}
+
+/* Of a file seen for the first time. @path_fd: -errno if it could not be found. */
+static void open_first(struct modules *m, struct entry *entry, __u32 tgid,
+		       const struct maps_entry *e, int path_fd)
+{
+	int fd = -ENOENT;
+
+	if (path_fd >= 0)
+		fd = target_file_open(path_fd);
+	else if (is_vdso(entry->path))
+		fd = open_vdso(e);
+	if (fd >= 0)
+		attach(m, entry, fd);
+	else if (entry->path[0] == '/')
+		explain_unopened(entry, tgid, path_fd >= 0 ? fd : path_fd);
+}
+
 __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps_entry *e)
 {
+	enum target_file_place place = TARGET_FILE_LOCAL;
 	const char *path = path_of(m, e);
-	int path_fd = -ENOENT, fd = -1;
+	int path_fd = -ENOENT;
 	struct entry *entry;
 	struct stat st;
 	__u32 index;
@@ -249,20 +311,19 @@ __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps
 	if (!path || !has_name(path))
 		return 0;
 	if (path[0] == '/')
+		place = place_of(m, proc_dir, e);
+	if (path[0] == '/' && place != TARGET_FILE_REMOTE)
 		path_fd = target_file_find(proc_dir, e, path, &st);
 	index = lookup(m, e, path, path_fd >= 0 ? &st : NULL);
 	if (!index)
 		index = add_entry(m, e, path, path_fd, path_fd >= 0 ? &st : NULL);
 	entry = &m->entries[index];
 	if (index && !entry->tried) {
-		if (path_fd >= 0)
-			fd = target_file_open(path_fd);
-		else if (is_vdso(path))
-			fd = open_vdso(e);
-		if (fd >= 0)
-			attach(m, entry, fd);
-		else if (path[0] == '/')
-			explain_unopened(entry, tgid, path_fd >= 0 ? fd : path_fd);
+		if (place == TARGET_FILE_REMOTE || (place == TARGET_FILE_UNKNOWN && path_fd >= 0 &&
+						    target_file_is_remote(path_fd)))
+			explain_remote(m, entry);
+		else
+			open_first(m, entry, tgid, e, path_fd);
 	}
 	if (index && (path_fd >= 0 || !entry->tgid)) {
 		entry->tgid = tgid;
@@ -322,6 +383,20 @@ static void open_again(struct modules *m, struct entry *e)
 	m->n_open += e->module != NULL;
 }
 
+static void load(struct modules *m, const struct entry *e)
+{
+	char *name;
+
+	if (module_load_within(e->module, &m->budget) != -E2BIG || m->over_budget)
+		return;
+	m->over_budget = true;
+	name = escape_string(e->name, strlen(e->name));
+	log_warn("modules: %s: no symbols, the tables of all files are too large together "
+		 "(%llu MiB at most): the same for further ones",
+		 name ? name : "?", (unsigned long long)(table_budget() >> 20));
+	free(name);
+}
+
 struct module *modules_get(struct modules *m, __u32 index)
 {
 	struct entry *e;
@@ -336,7 +411,7 @@ struct module *modules_get(struct modules *m, __u32 index)
 		/* Reads what it needs and closes the file. */
 		if (module_has_file(e->module) && m->n_open)
 			m->n_open--;
-		module_load(e->module);
+		load(m, e);
 	}
 	return e->module;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "target.h"
 
 #define MAX_TEXT (64u << 20)	/* bytes: half a million mappings; vm.max_map_count is 65,530 */
 #define CHUNK (64 * 1024)
@@ -45,30 +46,23 @@ static ssize_t read_retry(int fd, void *buf, size_t size)
 	return n;
 }
 
-/* Field 22 of /proc/PID/stat, proc(5). The name in field 2 may hold anything, also ")". */
 static int read_start_time(int proc_dir, __u64 *ticks)
 {
+	struct target_stat stat;
 	char text[1024];
-	const char *at;
 	ssize_t n;
 	int fd;
 
 	fd = openat(proc_dir, "stat", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return gone(errno);
-	n = read_retry(fd, text, sizeof(text) - 1);
+	n = read_retry(fd, text, sizeof(text));
 	close(fd);
 	if (n <= 0)
 		return -ESRCH;
-	text[n] = '\0';
-	at = memrchr(text, ')', (size_t)n);
-	for (int field = 2; field < 22 && at; field++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
-	if (!at)
+	if (target_parse_stat(text, (size_t)n, &stat))
 		return -EINVAL;
-	*ticks = strtoull(at, NULL, 10);
+	*ticks = stat.start_time;
 	return 0;
 }
 

@@ -33,7 +33,7 @@ struct code {
 
 struct resolver {
 	struct spaces *spaces;
-	const struct ksyms *ksyms;	/* may be NULL */
+	struct ksyms *ksyms;	/* may be NULL */
 	struct strset strings;
 	struct idmap by_address;	/* (address, space) to an index of codes */
 	struct code *codes;
@@ -48,7 +48,7 @@ struct resolver {
 	struct code native[RPROF_MAX_NATIVE];
 };
 
-struct resolver *resolver_new(struct spaces *spaces, const struct ksyms *ksyms)
+struct resolver *resolver_new(struct spaces *spaces, struct ksyms *ksyms)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
 
@@ -104,10 +104,13 @@ static int kernel_code(struct resolver *r, __u64 addr, struct code *code)
 	if (recall(r, addr, 0, code))
 		return 0;
 	memset(code, 0, sizeof(*code));
-	name = r->ksyms ? ksyms_find(r->ksyms, addr) : NULL;
+	name = r->ksyms ? ksyms_look(r->ksyms, addr) : NULL;
 	code->symbolized = name;
 	code->name = strset_add(&r->strings, name ? name : "[unknown]");
-	return code->name ? remember(r, addr, 0, code) : -ENOMEM;
+	if (!code->name)
+		return -ENOMEM;
+	/* A name stays; what has none may be too new for the table, and get one yet. */
+	return name ? remember(r, addr, 0, code) : 0;
 }
 
 /* Code of a file. */
@@ -288,6 +291,11 @@ static int add_verdict(struct resolver *r, const struct marks_verdict *v,
 	case MARK_NO_FRAME_POINTER:
 		snprintf(text, sizeof(text), "[truncated: no frame pointer in %s]", module);
 		return add_mark(r, out, text, "no frame pointer", module);
+	case MARK_NO_RULE:
+		snprintf(text, sizeof(text), "[truncated: no unwind rule in %s]", module);
+		return add_mark(r, out, text, "no unwind rule", module);
+	case MARK_SIGNAL_FRAME:
+		return add_truncated(r, out, "signal frame", module);
 	case MARK_STOP:
 		return add_truncated(r, out, stop_name(v->stop), module);
 	default:

@@ -34,7 +34,8 @@ struct resolve_mark {
 	const char *module;	/* "" if none */
 };
 
-struct resolver *resolver_new(struct spaces *spaces, const struct ksyms *ksyms);
+/* @ksyms: borrowed, may be NULL; read again where an address is newer than it */
+struct resolver *resolver_new(struct spaces *spaces, struct ksyms *ksyms);
 void resolver_free(struct resolver *r);
 
 struct resolved_stack {

@@ -10,16 +10,29 @@
 
 #define KTHREAD_FLAG 0x00200000ul /* PF_KTHREAD, include/linux/sched.h */
 
-int target_parse_stat(const char *text, size_t len, char *state, unsigned long *flags)
+int target_parse_stat(const char *text, size_t len, struct target_stat *out)
 {
 	/* The comm is in parentheses and may hold any byte, so: the last closing one. */
 	const char *p = memrchr(text, ')', len);
-	int n;
+	unsigned long long start_time;
+	struct target_stat s;
+	char fields[1024];
+	size_t left;
 
-	if (!p || len - (p - text) < 4 || memchr(p, '\0', len - (p - text)))
+	left = p ? len - (size_t)(p + 1 - text) : 0;
+	if (!left || left >= sizeof(fields) || memchr(p, '\0', left))
 		return -EINVAL;
-	n = sscanf(p + 1, " %c %*d %*d %*d %*d %*d %lu", state, flags);
-	return n == 2 ? 0 : -EINVAL;
+	memcpy(fields, p + 1, left);
+	fields[left] = '\0';
+	/* Fields 3, 9 and 22. */
+	if (sscanf(fields,
+		   " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d"
+		   " %llu",
+		   &s.state, &s.flags, &start_time) != 3)
+		return -EINVAL;
+	s.start_time = start_time;
+	*out = s;
+	return 0;
 }
 
 static size_t read_file(const char *path, char *text, size_t size)
@@ -45,8 +58,8 @@ static __u32 status_number(const char *text, const char *key)
 
 enum target_state target_look(__u32 pid, __u32 *tgid)
 {
-	char path[64], text[4096], state;
-	unsigned long flags;
+	char path[64], text[4096];
+	struct target_stat stat;
 	size_t n;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
@@ -55,11 +68,11 @@ enum target_state target_look(__u32 pid, __u32 *tgid)
 	*tgid = status_number(text, "\nTgid:");
 	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
 	n = read_file(path, text, sizeof(text));
-	if (!n || target_parse_stat(text, n, &state, &flags))
+	if (!n || target_parse_stat(text, n, &stat))
 		return TARGET_GONE;
-	if (state == 'Z' || state == 'X')
+	if (stat.state == 'Z' || stat.state == 'X')
 		return TARGET_ZOMBIE;
-	if (flags & KTHREAD_FLAG)
+	if (stat.flags & KTHREAD_FLAG)
 		return TARGET_KTHREAD;
 	return *tgid == pid ? TARGET_OK : TARGET_THREAD;
 }

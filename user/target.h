@@ -24,7 +24,14 @@ enum target_state target_look(__u32 pid, __u32 *tgid);
 /* Have all threads of process @tgid ended? A first thread may be a zombie long before the others. */
 bool target_has_ended(__u32 tgid);
 
-/* target_parse_stat() - state and flags of a /proc/PID/stat text; -EINVAL. Pure, for tests. */
-int target_parse_stat(const char *text, size_t len, char *state, unsigned long *flags);
+/* Of a /proc/PID/stat, proc(5). */
+struct target_stat {
+	char state;
+	unsigned long flags;
+	__u64 start_time;	/* ticks since boot */
+};
+
+/* target_parse_stat() - the text of one, which need not be NUL-terminated. 0 or -EINVAL. Pure. */
+int target_parse_stat(const char *text, size_t len, struct target_stat *out);
 
 #endif

@@ -3,12 +3,126 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "array.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MAX_MOUNTS (16u << 20)	/* bytes of text; fs.mount-max is 100,000 mounts */
+
+/* Types as mountinfo has them, and the same as statfs() has them where <linux/magic.h> has not. */
+static const char *const remote_types[] = {
+	"fuse", "fuseblk", "virtiofs", "nfs", "nfs4", "cifs",
+	"smb3", "9p",	   "ceph",     "afs", "coda", "lustre",
+};
+
+#define LUSTRE_MAGIC 0x0bd00bd0	/* lustre_user.h */
+
+static bool is_remote_type(const char *type, size_t len)
+{
+	/* "fuse.sshfs" */
+	if (len > 5 && !memcmp(type, "fuse.", 5))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(remote_types); i++) {
+		if (strlen(remote_types[i]) == len && !memcmp(type, remote_types[i], len))
+			return true;
+	}
+	return false;
+}
+
+/* "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS": is it that device? */
+static bool is_on_device(const char *line, size_t len, __u32 dev_major, __u32 dev_minor)
+{
+	unsigned int a, b;
+	char head[64];
+
+	snprintf(head, sizeof(head), "%.*s", (int)(len < 63 ? len : 63), line);
+	return sscanf(head, "%*u %*u %u:%u ", &a, &b) == 2 && a == dev_major && b == dev_minor;
+}
+
+enum target_file_place target_file_parse_mounts(const char *text, size_t len, __u32 dev_major,
+						__u32 dev_minor)
+{
+	for (size_t at = 0; at < len;) {
+		const char *line = text + at;
+		const char *eol = memchr(line, '\n', len - at);
+		size_t line_len = eol ? (size_t)(eol - line) : len - at;
+		const char *type, *end;
+
+		at += line_len + 1;
+		if (!is_on_device(line, line_len, dev_major, dev_minor))
+			continue;
+		/* Blanks in the fields before it are escaped. */
+		type = memmem(line, line_len, " - ", 3);
+		if (!type)
+			continue;
+		type += 3;
+		end = memchr(type, ' ', (size_t)(line + line_len - type));
+		if (!end)
+			end = line + line_len;
+		return is_remote_type(type, (size_t)(end - type)) ? TARGET_FILE_REMOTE :
+								    TARGET_FILE_LOCAL;
+	}
+	return TARGET_FILE_UNKNOWN;
+}
+
+static enum target_file_place look_in_mounts(int dir, const char *path, const struct maps_entry *e)
+{
+	enum target_file_place place = TARGET_FILE_UNKNOWN;
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0, cap = 0;
+	char *text = NULL;
+	ssize_t n = 1;
+
+	while (fd >= 0 && n > 0 && len < MAX_MOUNTS) {
+		char *grown = array_grow(text, &cap, len + 65536, 1);
+
+		if (!grown)
+			break;
+		text = grown;
+		n = read(fd, text + len, cap - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (len)
+		place = target_file_parse_mounts(text, len, e->dev_major, e->dev_minor);
+	free(text);
+	if (fd >= 0)
+		close(fd);
+	return place;
+}
+
+enum target_file_place target_file_place(int proc_dir, const struct maps_entry *e)
+{
+	enum target_file_place place = look_in_mounts(proc_dir, "mountinfo", e);
+
+	return place ? place : look_in_mounts(AT_FDCWD, "/proc/self/mountinfo", e);
+}
+
+bool target_file_is_remote(int path_fd)
+{
+	static const __u32 magics[] = {
+		FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC,  CIFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC, V9FS_MAGIC,	    CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
+		AFS_FS_MAGIC,	  CODA_SUPER_MAGIC, LUSTRE_MAGIC,
+	};
+	struct statfs st;
+
+	if (fstatfs(path_fd, &st))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++) {
+		if ((__u32)st.f_type == magics[i])
+			return true;
+	}
+	return false;
+}
 
 static bool same_inode(const struct stat *st, const struct maps_entry *e)
 {

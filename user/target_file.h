@@ -3,10 +3,32 @@
 #ifndef RPROF_TARGET_FILE_H
 #define RPROF_TARGET_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
 #include "maps.h"
+
+/*
+ * What a file system that another machine or a process of the target serves is asked may never be
+ * answered: not stat(), not statfs(), not even the look at a link to it. So before the first of
+ * them the list of mounts is asked, which is in memory.
+ */
+enum target_file_place {
+	TARGET_FILE_UNKNOWN,	/* its device is not in a list of mounts: memfd, layers of overlayfs */
+	TARGET_FILE_LOCAL,
+	TARGET_FILE_REMOTE,	/* FUSE, NFS, CIFS, 9p, Ceph and the like */
+};
+
+/* target_file_place() - of the file behind a mapping: in the mounts of /proc/PID, or in ours. */
+enum target_file_place target_file_place(int proc_dir, const struct maps_entry *e);
+
+/* The same for what target_file_find() found, by statfs(): where the mounts do not say. */
+bool target_file_is_remote(int path_fd);
+
+/* Of the text of a mountinfo file, proc(5); pure. */
+enum target_file_place target_file_parse_mounts(const char *text, size_t len, __u32 dev_major,
+						__u32 dev_minor);
 
 /*
  * target_file_find() - the file behind a mapping, as an O_PATH descriptor.

@@ -503,6 +503,40 @@ static void plt_has_its_return_address_where_its_expression_says(void **state)
 	module_free(m);
 }
 
+static bool keeps(const char *path)
+{
+	struct module *m = open_module(path);
+	struct cfi_rule rule;
+
+	assert_int_equal(cfi_rule_at(m, 0, &rule), 0);
+	module_free(m);
+	return rule.keeps_fp;
+}
+
+/* Few functions keep it in the C library that this program runs with, if readelf says so. */
+static void file_keeps_frame_pointers_if_most_of_its_functions_do(void **state)
+{
+	struct link_map *map = NULL;
+	struct rows r;
+	size_t up = 0;
+
+	assert_true(keeps(compile("kept", "c", source, "-O2 -fno-omit-frame-pointer")));
+	assert_true(
+		keeps(compile("kept2", "c", source, "-O2 -fno-omit-frame-pointer -shared -fPIC")));
+	assert_false(keeps(compile("omitted", "c", source, "-O2 -fomit-frame-pointer -mno-avx")));
+	assert_false(
+		keeps(compile("omitted2", "c", source, "-O3 -fomit-frame-pointer -shared -fPIC")));
+	/* Without the linker's index, and without rules, nobody knows. */
+	assert_false(keeps(compile("noindex", "c", source,
+				   "-O2 -fno-omit-frame-pointer -Wl,--no-eh-frame-hdr")));
+	assert_int_equal(dlinfo(dlopen("libc.so.6", RTLD_NOW), RTLD_DI_LINKMAP, &map), 0);
+	r = read_rows(map->l_name);
+	for (size_t i = 0; i < r.n; i++)
+		up += row_is_up(&r.rows[i]);
+	free(r.rows);
+	assert_int_equal(keeps(map->l_name), up > r.n / 4);
+}
+
 static void rules_are_found_without_section_headers(void **state)
 {
 	const char *path = compile("headless", "c", source, "-O2 -fno-omit-frame-pointer");
@@ -541,6 +575,7 @@ int main(void)
 		cmocka_unit_test(realigned_frame_is_up),
 		cmocka_unit_test(plt_has_its_return_address_where_its_expression_says),
 		cmocka_unit_test(rules_are_found_without_section_headers),
+		cmocka_unit_test(file_keeps_frame_pointers_if_most_of_its_functions_do),
 		cmocka_unit_test(every_row_of_each_kind_of_build_means_what_readelf_says),
 		cmocka_unit_test(every_row_of_libc_means_what_readelf_says),
 	};

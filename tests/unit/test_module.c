@@ -348,6 +348,38 @@ static void damaged_files_never_break_it(void **state)
 	assert_true(opened > rounds / 4);
 }
 
+static void tables_beyond_the_budget_are_not_read(void **state)
+{
+	const char *path = compile("budget", "c", source, "-O2 -fno-omit-frame-pointer");
+	struct module *m = open_module(path);
+	__u64 budget = 1000, start, vaddr;
+	struct cfi_rule rule;
+
+	for (vaddr = 0; !module_symbol(m, vaddr, &start); vaddr++)
+		assert_true(vaddr < 0x10000);
+	module_free(m);
+
+	m = open_module(path);
+	assert_int_equal(module_load_within(m, &budget), -E2BIG);
+	assert_true(module_is_loaded(m));
+	assert_false(module_has_file(m));
+	assert_int_equal(budget, 1000);
+	assert_null(module_symbol(m, vaddr, &start));
+	assert_int_equal(cfi_rule_at(m, vaddr, &rule), 0);
+	assert_int_equal(rule.state, CFI_UNKNOWN);
+	module_free(m);
+
+	m = open_module(path);
+	budget = 1 << 20;
+	assert_int_equal(module_load_within(m, &budget), 0);
+	assert_non_null(module_symbol(m, vaddr, &start));
+	assert_true(budget < (1 << 20) - 1000);
+	/* Once. */
+	assert_int_equal(module_load_within(m, &(__u64){ 0 }), 0);
+	assert_non_null(module_symbol(m, vaddr, &start));
+	module_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +389,7 @@ int main(void)
 		cmocka_unit_test(offsets_become_addresses_by_segment),
 		cmocka_unit_test(other_files_are_refused),
 		cmocka_unit_test(file_may_be_closed_until_it_is_loaded),
+		cmocka_unit_test(tables_beyond_the_budget_are_not_read),
 		cmocka_unit_test(announced_sections_are_counted_first),
 		cmocka_unit_test(damaged_files_never_break_it),
 	};

@@ -166,6 +166,38 @@ static void cut_kernel_stack_is_marked_where_it_was_cut(void **state)
 	assert_string_equal(resolve(), "start;[truncated: stack depth];ksys_read | stack depth: ");
 }
 
+static void write_kallsyms(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* A module that is loaded while we run; and one that is unloaded, whose names stay. */
+static void kernel_code_may_get_its_name_later(void **state)
+{
+	const char *path = compile_path("kallsyms");
+	struct resolver *resolver = t.resolver;
+	struct ksyms *k;
+
+	write_kallsyms(path, "ffffffff81000000 T startup\nffffffffc0001000 t early\t[early]\n");
+	k = ksyms_load_file(path);
+	t.resolver = resolver_new(t.spaces, k);
+	begin_stack(RPROF_STOP_NONE);
+	r.s.n_kernel = 2;
+	r.kernel[0] = 0xffffffffc0003010;
+	r.kernel[1] = 0xffffffffc0001011;
+	assert_string_equal(resolve(), "early;[unknown]");
+	write_kallsyms(path, "ffffffff81000000 T startup\nffffffffc0003000 t late\t[late]\n");
+	usleep(1050000);
+	assert_string_equal(resolve(), "early;late");
+	resolver_free(t.resolver);
+	ksyms_free(k);
+	t.resolver = resolver;
+}
+
 static void return_address_is_looked_up_in_the_call_before_it(void **state)
 {
 	begin_stack(RPROF_STOP_END);
@@ -177,7 +209,8 @@ static void return_address_is_looked_up_in_the_call_before_it(void **state)
 	begin_stack(RPROF_STOP_END);
 	push(t.after, RPROF_HOW_PC);
 	push(t.start + 5, RPROF_HOW_CHAIN);
-	assert_string_equal(resolve(), "start;[caller unknown];after | caller unknown: code.so");
+	assert_string_equal(resolve(), "[truncated: no unwind rule in code.so];after"
+				       " | no unwind rule: code.so");
 }
 
 static void rules_of_the_file_decide_the_marks(void **state)
@@ -211,9 +244,14 @@ static void rules_of_the_file_decide_the_marks(void **state)
 	push(t.framed + 4, RPROF_HOW_PC);
 	push(t.tramp + 1, RPROF_HOW_CHAIN);
 	push(t.framed + 9, RPROF_HOW_CHAIN);
+	assert_string_equal(resolve(), "[truncated: signal frame];tramp;framed"
+				       " | signal frame: code.so");
+	begin_stack(RPROF_STOP_BOUNDS);
+	push(t.leaf + 1, RPROF_HOW_PC);
+	push(t.framed + 9, RPROF_HOW_CHAIN);
 	assert_string_equal(resolve(),
-			    "[truncated: chain leaves the stack];framed;[caller unknown];tramp;"
-			    "framed | caller unknown: code.so | chain leaves the stack: code.so");
+			    "[truncated: chain leaves the stack];framed;[caller unknown];leaf"
+			    " | caller unknown: code.so | chain leaves the stack: code.so");
 }
 
 static void address_without_a_name_is_never_given_one(void **state)
@@ -225,20 +263,25 @@ static void address_without_a_name_is_never_given_one(void **state)
 	dladdr(t.after, &info);
 	begin_stack(RPROF_STOP_END);
 	push(t.after + 16 + 1, RPROF_HOW_PC);
-	snprintf(want, sizeof(want), "[caller unknown];nameless | caller unknown: code.so");
+	snprintf(want, sizeof(want),
+		 "[truncated: no unwind rule in code.so];nameless | no unwind rule: code.so");
 	assert_string_equal(resolve(), want);
 	/* Beyond the size of a function. */
 	begin_stack(RPROF_STOP_END);
 	push(t.after + 5, RPROF_HOW_PC);
-	snprintf(want, sizeof(want), "[caller unknown];code.so+0x%zx | caller unknown: code.so",
+	snprintf(want, sizeof(want),
+		 "[truncated: no unwind rule in code.so];code.so+0x%zx | no unwind rule: code.so",
 		 (size_t)(t.after + 5 - (char *)info.dli_fbase));
 	assert_string_equal(resolve(), want);
 	begin_stack(RPROF_STOP_END);
 	push(t.anon + 100, RPROF_HOW_PC);
-	assert_string_equal(resolve(), "[caller unknown];[anon] | caller unknown: [anon]");
+	assert_string_equal(
+		resolve(), "[truncated: no unwind rule in [anon]];[anon] | no unwind rule: [anon]");
 	begin_stack(RPROF_STOP_END);
 	push((char *)&local, RPROF_HOW_PC);
-	assert_string_equal(resolve(), "[caller unknown];[unknown] | caller unknown: [unknown]");
+	assert_string_equal(
+		resolve(),
+		"[truncated: no unwind rule in [unknown]];[unknown] | no unwind rule: [unknown]");
 }
 
 static void unchecked_addresses_are_checked_here(void **state)
@@ -358,6 +401,7 @@ int main(void)
 		cmocka_unit_test(proven_stack_has_names_and_no_marks),
 		cmocka_unit_test(kernel_frames_come_before_user_frames),
 		cmocka_unit_test(cut_kernel_stack_is_marked_where_it_was_cut),
+		cmocka_unit_test(kernel_code_may_get_its_name_later),
 		cmocka_unit_test(return_address_is_looked_up_in_the_call_before_it),
 		cmocka_unit_test(rules_of_the_file_decide_the_marks),
 		cmocka_unit_test(address_without_a_name_is_never_given_one),

@@ -12,33 +12,52 @@
 
 #include "target.h"
 
-static int parse(const char *text, char *state, unsigned long *flags)
+static int parse(const char *text, struct target_stat *s)
 {
-	return target_parse_stat(text, strlen(text), state, flags);
+	size_t len = strlen(text);
+	char *copy = malloc(len ? len : 1);
+	int err;
+
+	memcpy(copy, text, len);
+	err = target_parse_stat(copy, len, s);
+	free(copy);
+	return err;
 }
 
 static void stat_is_read_behind_the_last_parenthesis(void **state)
 {
-	unsigned long flags;
-	char s;
+	struct target_stat s;
 
-	assert_int_equal(parse("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0", &s, &flags), 0);
-	assert_int_equal(s, 'S');
-	assert_int_equal(flags, 2129984);
+	assert_int_equal(
+		parse("2 (kthreadd) S 0 0 0 0 -1 2129984 1 2 3 4 5 6 7 8 20 0 1 0 33 0 0", &s), 0);
+	assert_int_equal(s.state, 'S');
+	assert_int_equal(s.flags, 2129984);
+	assert_int_equal(s.start_time, 33);
 	/* A comm may look like the fields behind it. */
-	assert_int_equal(parse("7 (a) Z 1 (b) R 1 7 7 0 -1 4194304 0", &s, &flags), 0);
-	assert_int_equal(s, 'R');
-	assert_int_equal(flags, 4194304);
+	assert_int_equal(parse("7 (a) Z 1 (b) R 1 7 7 0 -1 4194304 18446744073709551615 0 0 0 0 0 "
+			       "-1 -1 39 19 64 0 18446744073709551615",
+			       &s),
+			 0);
+	assert_int_equal(s.state, 'R');
+	assert_int_equal(s.flags, 4194304);
+	assert_true(s.start_time == ~0ULL);
 }
 
 static void malformed_stat_is_refused(void **state)
 {
-	static const char *const texts[] = { "", "7", "7 (a)", "7 (a) ", "7 (a) R", "7 a R 1 2 3" };
-	unsigned long flags;
-	char s;
+	static const char *const texts[] = {
+		"",
+		"7",
+		"7 (a)",
+		"7 (a) ",
+		"7 (a) R",
+		"7 a R 1 2 3",
+		"7 (a) R 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0",
+	};
+	struct target_stat s;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		assert_int_equal(parse(texts[i], &s, &flags), -EINVAL);
+		assert_int_equal(parse(texts[i], &s), -EINVAL);
 }
 
 static void tasks_are_told_apart(void **state)

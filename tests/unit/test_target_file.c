@@ -151,6 +151,64 @@ static void path_does_not_lead_out_of_the_targets_root(void **state)
 	assert_int_equal(err[3], -ESTALE);
 }
 
+static const char mounts[] =
+	"22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
+	"28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+	"30 28 0:40 / /mnt/a\\040-\\040nfs rw master:3 - overlay overlay rw,lowerdir=/ - nfs x\n"
+	"31 28 0:41 / /home/x rw shared:2 master:1 - fuse.sshfs host:/x rw,user_id=0\n"
+	"32 28 8:17 / /ntfs rw - fuseblk /dev/sdb1 rw\n"
+	"33 28 0:43 /export /nfs rw - nfs4 server:/export rw\n"
+	"34 28 0:44 / /9 rw - 9p hostshare rw\n"
+	"35 28 0:45 / /v rw - virtiofs tag rw\n"
+	"36 28 0:46 / /f rw - fuse";
+
+static void mounts_say_what_may_not_answer(void **state)
+{
+	static const struct {
+		__u32 dev_major, dev_minor;
+		enum target_file_place place;
+	} cases[] = {
+		{ 254, 0, TARGET_FILE_LOCAL },	  { 0, 40, TARGET_FILE_LOCAL },
+		{ 0, 41, TARGET_FILE_REMOTE },	  { 8, 17, TARGET_FILE_REMOTE },
+		{ 0, 43, TARGET_FILE_REMOTE },	  { 0, 44, TARGET_FILE_REMOTE },
+		{ 0, 45, TARGET_FILE_REMOTE },	  { 0, 46, TARGET_FILE_REMOTE },
+		{ 0, 4, TARGET_FILE_UNKNOWN },	  { 0, 1, TARGET_FILE_UNKNOWN },
+		{ 254, 21, TARGET_FILE_UNKNOWN },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(target_file_parse_mounts(mounts, sizeof(mounts) - 1,
+							  cases[i].dev_major, cases[i].dev_minor),
+				 cases[i].place);
+	/* Cut anywhere it is still nothing but unknown or right. */
+	for (size_t len = 0; len < sizeof(mounts); len++) {
+		char *copy = malloc(len ? len : 1);
+
+		memcpy(copy, mounts, len);
+		assert_int_not_equal(target_file_parse_mounts(copy, len, 254, 0),
+				     TARGET_FILE_REMOTE);
+		free(copy);
+	}
+}
+
+static void mounts_of_the_target_then_ours_are_asked(void **state)
+{
+	struct maps_entry here = entry_of("root/lib/x"), e = { .dev_minor = 41 };
+	int fd = openat(dir, "mountinfo", O_CREAT | O_WRONLY | O_TRUNC, 0644);
+
+	assert_int_equal(write(fd, mounts, sizeof(mounts) - 1), sizeof(mounts) - 1);
+	close(fd);
+	assert_int_equal(target_file_place(dir, &e), TARGET_FILE_REMOTE);
+	assert_int_equal(target_file_place(dir, &here), TARGET_FILE_LOCAL);
+	e.dev_major = 4000;
+	assert_int_equal(target_file_place(dir, &e), TARGET_FILE_UNKNOWN);
+	fd = open("/proc/self/exe", O_PATH);
+	assert_false(target_file_is_remote(fd));
+	close(fd);
+	unlinkat(dir, "mountinfo", 0);
+	assert_int_equal(target_file_place(dir, &here), TARGET_FILE_LOCAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +216,8 @@ int main(void)
 		cmocka_unit_test(mapping_that_was_replaced_since_is_stale),
 		cmocka_unit_test(other_numbers_are_believed_where_the_link_has_the_name),
 		cmocka_unit_test(only_regular_files_are_taken),
+		cmocka_unit_test(mounts_say_what_may_not_answer),
+		cmocka_unit_test(mounts_of_the_target_then_ours_are_asked),
 		cmocka_unit_test(path_does_not_lead_out_of_the_targets_root),
 	};
 
