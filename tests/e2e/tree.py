@@ -155,6 +155,8 @@ def check_shares(judge, verdict, missed):
 def run_tree(compiler, leaf_option, cf_protection, seed):
     tree = gentree.generate(scratch(f"tree{seed}.c"), seed=seed)
     flags = ["-fno-omit-frame-pointer", *leaf_option.split(), f"-fcf-protection={cf_protection}"]
+    if compiler == "gcc":
+        flags.append("-fno-ipa-icf")    # two functions that read the same would become one
     program = build(scratch(f"tree{seed}.c"), flags, compiler)
     facts = binary.Program(program, gentree.BURN_MULTIPLIER)
     tail_calls = [j for j in facts.jumps if j[0] in tree["functions"]]
