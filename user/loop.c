@@ -2,12 +2,11 @@
 #include "loop.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -18,12 +17,21 @@
 #include "log.h"
 #include "profiler.h"
 #include "session.h"
+#include "signals.h"
 #include "target.h"
 
 #define DRAIN_NS 50000000ULL	/* an 8 MiB ring takes 100,000 samples/s for that long twenty times */
 #define SECOND_NS 1000000000ULL
 
-enum watch { WATCH_RING, WATCH_DRAIN, WATCH_DURATION, WATCH_SIGNAL, WATCH_PID, WATCH_COMMAND };
+enum watch {
+	WATCH_RING,
+	WATCH_DRAIN,
+	WATCH_DURATION,
+	WATCH_SIGNAL,
+	WATCH_PID,
+	WATCH_COMMAND,
+	WATCH_READER,
+};
 
 struct loop {
 	struct loop_config c;
@@ -31,10 +39,9 @@ struct loop {
 	int command_fd;
 	int *pid_fds;		/* one per pid; -1: ended */
 	size_t n_alive;		/* of pids and tids */
-	bool done;
+	bool done, reader_gone, cpus_failed;
 	int wstatus;		/* of the command, once reaped */
 	bool reaped;
-	int end_signal;		/* that ended the run; 0: none */
 	__u64 start_ns, next_second_ns;
 };
 
@@ -44,25 +51,6 @@ static __u64 now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * SECOND_NS + ts.tv_nsec;
-}
-
-static void signal_set(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGUSR1);
-}
-
-int loop_block_signals(void)
-{
-	sigset_t set;
-
-	signal_set(&set);
-	/* A write to a closed pipe is an error where it happens, not a death in the middle. */
-	signal(SIGPIPE, SIG_IGN);
-	return sigprocmask(SIG_BLOCK, &set, NULL) ? -errno : 0;
 }
 
 static int watch(struct loop *l, int fd, enum watch what, __u32 index)
@@ -94,9 +82,18 @@ static int watch_pid(struct loop *l, pid_t pid, enum watch what, __u32 index, in
 	return watch(l, *fd, what, index);
 }
 
+/* Without events of its own: that the reader is gone (EPOLLERR, EPOLLHUP) is always reported. */
+static int watch_reader(struct loop *l)
+{
+	struct epoll_event e = { .data.u64 = WATCH_READER };
+
+	if (l->c.reader_fd < 0)
+		return 0;
+	return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->c.reader_fd, &e) ? -errno : 0;
+}
+
 static int watch_all(struct loop *l)
 {
-	sigset_t set;
 	int err;
 
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -108,11 +105,12 @@ static int watch_all(struct loop *l)
 	err = make_timer(l, DRAIN_NS, DRAIN_NS, WATCH_DRAIN, &l->drain_fd);
 	if (err)
 		return err;
-	signal_set(&set);
-	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	l->signal_fd = signals_open();
 	if (l->signal_fd < 0)
-		return -errno;
+		return l->signal_fd;
 	err = watch(l, l->signal_fd, WATCH_SIGNAL, 0);
+	if (!err)
+		err = watch_reader(l);
 	if (err)
 		return err;
 	if (l->c.command)
@@ -148,7 +146,10 @@ int loop_new(const struct loop_config *config, struct loop **out)
 	*out = l;
 	return 0;
 fail:
-	log_error("waiting for events: %s", strerror(-err));
+	log_error("waiting for events: %s%s", strerror(-err),
+		  err == -EMFILE || err == -ENFILE ? " (raise ulimit -n)" :
+		  err == -ENOMEM ? " (free memory, or raise this cgroup's limit)" :
+				   "");
 	loop_free(l);
 	return err;
 }
@@ -188,29 +189,48 @@ static size_t count_ended_tids(struct loop *l)
 	return ended;
 }
 
-static int every_second(struct loop *l, __u64 now)
+/* CPUs that came are tried again every second; what is sampled goes on meanwhile. */
+static void follow_cpus(struct loop *l)
 {
 	int n = session_follow_cpus(l->c.session);
 
+	if (n >= 0 || l->cpus_failed)
+		return;
+	l->cpus_failed = true;
+	log_warn("CPUs that come and go: %s: those that come are not sampled, and count as missed, "
+		 "until this works (tried again every second)",
+		 strerror(-n));
+}
+
+static void every_second(struct loop *l, __u64 now)
+{
+	follow_cpus(l);
 	l->next_second_ns = now + SECOND_NS;
 	if (l->c.n_tids && count_ended_tids(l) == l->c.n_tids && !l->c.n_pids)
 		l->done = true;
 	l->c.tick(l->c.ctx, now - l->start_ns);
-	return n < 0 ? n : 0;
+}
+
+/* A dump may hang in a pipe that nobody reads: then signals must get through. */
+static void dump(struct loop *l)
+{
+	session_drain(l->c.session);
+	signals_unblock();
+	l->c.dump(l->c.ctx);
+	signals_block();
+	if (signals_asked())
+		l->done = true;
 }
 
 static void on_signal(struct loop *l)
 {
-	struct signalfd_siginfo info;
+	int sig;
 
-	while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1) {
-			session_drain(l->c.session);
-			l->c.dump(l->c.ctx);
-			continue;
-		}
-		l->end_signal = info.ssi_signo;
-		l->done = true;
+	while ((sig = signals_read(l->signal_fd))) {
+		if (sig == SIGUSR1)
+			dump(l);
+		else
+			l->done = true;
 	}
 }
 
@@ -224,8 +244,10 @@ static void on_pid_end(struct loop *l, __u32 index)
 
 static void on_command_end(struct loop *l)
 {
-	if (waitpid(l->c.command, &l->wstatus, 0) == l->c.command)
-		l->reaped = true;
+	signals_set_command(0);
+	if (waitpid(l->c.command, &l->wstatus, 0) != l->c.command)
+		l->wstatus = W_EXITCODE(EXIT_COMMAND_FAILED, 0);
+	l->reaped = true;
 	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->command_fd, NULL);
 	l->done = true;
 }
@@ -243,7 +265,7 @@ static int on_event(struct loop *l, const struct epoll_event *e)
 			return -errno;
 		err = session_drain(l->c.session);
 		if (!err && now >= l->next_second_ns)
-			err = every_second(l, now);
+			every_second(l, now);
 		return err;
 	case WATCH_DURATION:
 		l->done = true;
@@ -257,6 +279,10 @@ static int on_event(struct loop *l, const struct epoll_event *e)
 	case WATCH_COMMAND:
 		on_command_end(l);
 		return 0;
+	case WATCH_READER:
+		l->reader_gone = true;
+		l->done = true;
+		return 0;
 	}
 	return 0;
 }
@@ -266,6 +292,7 @@ int loop_run(struct loop *l, __u64 *elapsed_ns)
 	struct epoll_event events[16];
 	int err = 0;
 
+	signals_set_command(l->c.command);
 	l->start_ns = now_ns();
 	l->next_second_ns = l->start_ns + SECOND_NS;
 	if (l->c.duration_ns)
@@ -283,32 +310,37 @@ int loop_run(struct loop *l, __u64 *elapsed_ns)
 	}
 	*elapsed_ns = now_ns() - l->start_ns;
 	if (err)
-		log_error("sampling ended early: %s", strerror(-err));
+		log_error("sampling ended early: %s (the profile until here is written)",
+			  strerror(-err));
+	signals_end_loop();
 	return err;
+}
+
+void loop_end(struct loop *l)
+{
+	l->done = true;
+}
+
+bool loop_reader_gone(const struct loop *l)
+{
+	return l->reader_gone;
 }
 
 int loop_command_code(struct loop *l)
 {
-	struct signalfd_siginfo info;
-	struct epoll_event e;
+	struct pollfd fds[] = {
+		{ .fd = l->command_fd, .events = POLLIN },
+		{ .fd = l->signal_fd, .events = POLLIN },
+	};
 
-	/* A terminal's Ctrl-C reaches the command too; a SIGTERM was sent to us alone. */
-	if (!l->reaped && (l->end_signal == SIGTERM || l->end_signal == SIGHUP))
-		kill(l->c.command, l->end_signal);
+	signals_block();
 	while (!l->reaped) {
-		if (epoll_wait(l->epoll_fd, &e, 1, -1) < 1)
-			continue;
-		if ((__u32)e.data.u64 == WATCH_COMMAND)
+		bool failed = poll(fds, 2, -1) < 0 && errno != EINTR;
+
+		while (signals_read(l->signal_fd))
+			;
+		if (failed || fds[0].revents)
 			on_command_end(l);
-		else if ((__u32)e.data.u64 == WATCH_DRAIN)
-			read(l->drain_fd, &(__u64){ 0 }, sizeof(__u64));
-		else if ((__u32)e.data.u64 == WATCH_RING)
-			session_drain(l->c.session);
-		else if (read(l->signal_fd, &info, sizeof(info)) == sizeof(info) &&
-			 info.ssi_signo != SIGUSR1)
-			return EXIT_COMMAND_FAILED;
-		if (l->done && !l->reaped && kill(l->c.command, 0))
-			return EXIT_COMMAND_FAILED;
 	}
 	return command_status(l->wstatus);
 }

@@ -7,6 +7,7 @@
 #define RPROF_LOOP_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -19,28 +20,27 @@ struct loop_config {
 	const __u32 *pids, *tids;	/* borrowed; the run ends when all of them have ended */
 	size_t n_pids, n_tids;
 	pid_t command;			/* our child, reaped by the loop; 0: none */
+	int reader_fd;			/* pipe or socket; the run ends when its reader is gone; -1 */
 	void *ctx;
-	int (*dump)(void *ctx);		/* SIGUSR1: write the profile so far */
+	void (*dump)(void *ctx);	/* SIGUSR1: write the profile so far */
 	void (*tick)(void *ctx, __u64 elapsed_ns); /* once a second */
 };
-
-/*
- * loop_block_signals() - from here on, the signals that end or ask something wait for the loop.
- * Before anything is made that a signal must not leave behind.
- */
-int loop_block_signals(void);
 
 /* Return: 0 or -errno, logged. */
 int loop_new(const struct loop_config *config, struct loop **out);
 void loop_free(struct loop *l);
 
-/* Run until the end. Return: 0, or -errno, logged. */
+/*
+ * loop_run() - run until the end. After it, signals may end the program (signals.h).
+ * Return: 0, or -errno, logged; what was collected so far is good in either case.
+ */
 int loop_run(struct loop *l, __u64 *elapsed_ns);
+void loop_end(struct loop *l);		/* from a callback or sink: this round is the last */
+bool loop_reader_gone(const struct loop *l);
 
 /*
  * loop_command_code() - wait for the command and take its exit code (128 + signal).
- * After a SIGTERM the command gets one as well; another signal ends the waiting.
- * Return: the code, or 125 if the waiting was ended.
+ * A SIGTERM or SIGHUP meanwhile is passed on to it; a second request to end kills it.
  */
 int loop_command_code(struct loop *l);
 

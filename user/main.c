@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "log.h"
-#include "loop.h"
 #include "options.h"
 #include "preflight.h"
 #include "profiler.h"
+#include "signals.h"
 
 static void set_log_level(const struct options *o)
 {
@@ -51,14 +51,15 @@ static int run(const struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o;
-	int code;
+	int code, err;
 
 	preflight_std_fds();
-	if (loop_block_signals())
+	if (signals_init())
 		return EXIT_ERROR;
-	if (options_parse(argc, argv, &o)) {
+	err = options_parse(argc, argv, &o);
+	if (err) {
 		log_error("%s", o.error);
-		code = EXIT_USAGE;
+		code = err == -ENOMEM ? EXIT_ERROR : EXIT_USAGE;
 	} else {
 		set_log_level(&o);
 		code = run(&o);

@@ -331,7 +331,7 @@ static int words_before_command(int argc, char **argv)
 	return n;
 }
 
-int options_parse(int argc, char **argv, struct options *o)
+static int parse_words(int argc, char **argv, struct options *o)
 {
 	poptContext popt;
 	const char **words;
@@ -365,6 +365,15 @@ int options_parse(int argc, char **argv, struct options *o)
 	err = popt ? parse(popt, o) : -ENOMEM;
 	poptFreeContext(popt);
 	free(words);
+	return err;
+}
+
+int options_parse(int argc, char **argv, struct options *o)
+{
+	int err = parse_words(argc, argv, o);
+
+	if (err == -ENOMEM)
+		fail(o, "command line: out of memory (free some, or raise ulimit -v)");
 	return err;
 }
 

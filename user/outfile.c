@@ -30,8 +30,14 @@ struct outfile {
 	char temp[NAME_MAX + 1];
 };
 
+/* The one whose temporary file exists, for outfile_remove_temp(). */
+static struct outfile *volatile unfinished;
+
 static void free_outfile(struct outfile *f)
 {
+	/* First: the handler must not see a descriptor that is somebody else's by then. */
+	if (unfinished == f)
+		unfinished = NULL;
 	if (f->dir >= 0)
 		close(f->dir);
 	if (f->stream)
@@ -168,6 +174,7 @@ static int open_temp(struct outfile *f)
 		unlinkat(f->dir, f->temp, 0);
 		return fail_errno(f, err);
 	}
+	unfinished = f;
 	return 0;
 }
 
@@ -265,4 +272,19 @@ void outfile_abort(struct outfile *f)
 		return;
 	unlinkat(f->dir, f->temp, 0);
 	free_outfile(f);
+}
+
+int outfile_fail(struct outfile *f, int err)
+{
+	fail_errno(f, err);
+	outfile_abort(f);
+	return err;
+}
+
+void outfile_remove_temp(void)
+{
+	const struct outfile *f = unfinished;
+
+	if (f)
+		unlinkat(f->dir, f->temp, 0);
 }

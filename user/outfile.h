@@ -28,5 +28,13 @@ FILE *outfile_stream(struct outfile *f);
  */
 int outfile_commit(struct outfile *f);
 void outfile_abort(struct outfile *f);	/* removes the temporary file; NULL is fine */
+/* The same after a failed write: logs @err, a -errno, with object and remedy. Return: @err. */
+int outfile_fail(struct outfile *f, int err);
+
+/*
+ * outfile_remove_temp() - for a signal handler that ends the program: removes the temporary file of
+ * the outfile that is open, if there is one. Async-signal-safe. Knows the one opened last.
+ */
+void outfile_remove_temp(void);
 
 #endif

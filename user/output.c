@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "log.h"
 #include "options.h"
@@ -16,7 +18,7 @@ struct output {
 	const struct writer *writer;
 	struct writer_options options;
 	const char *path;	/* NULL: standard output */
-	struct outfile *file;
+	struct outfile *file;	/* NULL with a path: between a dump and the next write */
 };
 
 int output_open(const struct options *o, struct output **out)
@@ -24,8 +26,10 @@ int output_open(const struct options *o, struct output **out)
 	struct output *output = calloc(1, sizeof(*output));
 	int err = 0;
 
-	if (!output)
+	if (!output) {
+		log_error("output: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
+	}
 	output->writer = o->writer;
 	output->options.annotate = o->annotate;
 	output->path = o->output;
@@ -93,44 +97,51 @@ static int write_stdout(const struct output *out, const struct profile *profile)
 
 static int write_file(struct output *out, const struct profile *profile)
 {
-	int err = write_profile(out, outfile_stream(out->file), profile);
+	int err = 0;
 
-	if (err) {
-		log_error("%s: %s", out->path, strerror(-err));
-		outfile_abort(out->file);
-	} else {
-		err = outfile_commit(out->file);
-	}
+	if (!out->file)
+		err = outfile_open(out->path, &out->file);
+	if (err)
+		return err;
+	err = write_profile(out, outfile_stream(out->file), profile);
+	err = err ? outfile_fail(out->file, err) : outfile_commit(out->file);
 	out->file = NULL;
-	if (!err)
-		return 0;
-	log_error("%s was not written; the profile follows on standard output instead", out->path);
-	write_stdout(out, profile);
 	return err;
+}
+
+int output_reader_fd(const struct output *out)
+{
+	struct stat st;
+
+	if (out->path || fstat(STDOUT_FILENO, &st))
+		return -1;
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? STDOUT_FILENO : -1;
 }
 
 int output_commit(struct output *out, const struct profile *profile)
 {
-	int err;
+	int err = 0;
 
 	/* Without a sample no file appears, and one of an earlier run is left alone. */
-	if (!profile_n_samples(profile)) {
-		output_abort(out);
-		return 0;
+	if (profile_n_samples(profile)) {
+		err = out->path ? write_file(out, profile) : write_stdout(out, profile);
+		if (err && out->path) {
+			log_error("the profile follows on standard output instead");
+			write_stdout(out, profile);
+		}
 	}
-	err = out->path ? write_file(out, profile) : write_stdout(out, profile);
 	output_abort(out);
 	return err;
 }
 
-int output_dump(struct output *out, const struct profile *profile)
+void output_dump(struct output *out, const struct profile *profile)
 {
-	int err;
-
+	if (!profile_n_samples(profile)) {
+		log_info("SIGUSR1: no sample yet, nothing is written");
+		return;
+	}
 	if (!out->path)
-		return write_stdout(out, profile);
-	err = write_file(out, profile);
-	if (!err)
-		err = outfile_open(out->path, &out->file);
-	return err;
+		write_stdout(out, profile);
+	else if (write_file(out, profile))
+		log_warn("SIGUSR1: nothing was written; sampling goes on, and the end tries again");
 }

@@ -11,6 +11,9 @@ struct profile;
 int output_open(const struct options *o, struct output **out);
 void output_abort(struct output *out);	/* leaves nothing behind; NULL is fine */
 
+/* Standard output, if that is where it goes and it is a pipe or socket; -1. */
+int output_reader_fd(const struct output *out);
+
 /*
  * output_commit() - write the profile. Frees @out.
  *
@@ -20,7 +23,13 @@ void output_abort(struct output *out);	/* leaves nothing behind; NULL is fine */
  */
 int output_commit(struct output *out, const struct profile *profile);
 
-/* Write the profile so far (SIGUSR1): to the file, replacing what an earlier dump wrote, or stdout. */
-int output_dump(struct output *out, const struct profile *profile);
+/*
+ * output_dump() - write the profile so far (SIGUSR1): to the file, replacing what an earlier dump
+ * wrote, or to standard output, behind what an earlier dump wrote.
+ *
+ * Without a sample nothing is written. A failure is logged and has no consequence: the end tries
+ * again.
+ */
+void output_dump(struct output *out, const struct profile *profile);
 
 #endif

@@ -47,8 +47,17 @@ struct profiler {
 	struct profile *profile;
 	struct cputime *cputime;
 	struct accounting account;
-	int err;		/* first failure of a sink: out of memory */
+	struct loop *loop;
+	int err;		/* first failure of a sink: out of memory; ends the loop */
 };
+
+static void sink_failed(struct profiler *p, int err)
+{
+	if (!p->err)
+		p->err = err;
+	if (p->loop)
+		loop_end(p->loop);
+}
 
 static void on_drain(void *ctx)
 {
@@ -71,8 +80,8 @@ static void on_stack(void *ctx, const struct rprof_stack *s)
 			    record_native(s), &resolved);
 	if (!err)
 		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid, &resolved);
-	if (err && !p->err)
-		p->err = err;
+	if (err)
+		sink_failed(p, err);
 }
 
 static void on_sample(void *ctx, const struct rprof_sample *s)
@@ -84,8 +93,8 @@ static void on_sample(void *ctx, const struct rprof_sample *s)
 		p->account.received++;
 	else
 		p->account.unknown_stacks++;
-	if (err == -ENOMEM && !p->err)
-		p->err = err;
+	if (err == -ENOMEM)
+		sink_failed(p, err);
 }
 
 static void on_space(void *ctx, const struct rprof_space *s)
@@ -128,7 +137,7 @@ static int make_analysis(struct profiler *p)
 	p->profile = profile_new(p->o->all, p->o->per_thread);
 	p->cputime = cputime_new();
 	if (!p->resolver || !p->processes || !p->profile || !p->cputime) {
-		log_error("out of memory");
+		log_error("analysis: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
 	}
 	return 0;
@@ -182,10 +191,13 @@ static __u64 own_cpu_ns(void)
 	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000ULL;
 }
 
-/* Stop sampling and take in what is still under way; then the sums are final. */
+/*
+ * Stop sampling and take in what is still under way; then the sums are final.
+ * Return: 0; -errno, logged: the sums are not known.
+ */
 static int finish(struct profiler *p, __u64 elapsed_ns)
 {
-	int err, more;
+	int err;
 
 	session_stop(p->session);
 	cputime_tick(p->cputime);
@@ -193,12 +205,14 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	if (err)
 		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
 			 strerror(-err));
-	more = session_drain(p->session);
-	if (!more)
-		more = session_counters(p->session, p->account.counters);
-	if (more) {
-		log_error("reading the last records: %s", strerror(-more));
-		return more;
+	err = session_drain(p->session);
+	if (!err)
+		err = session_counters(p->session, p->account.counters);
+	if (err) {
+		log_error("reading the last records: %s: there is no account of this run, and the "
+			  "profile may lack its end (try again)",
+			  strerror(-err));
+		return err;
 	}
 	p->account.unchecked = processes_unchecked(p->processes);
 	p->account.cpu_trust = cputime_trust(p->cputime);
@@ -208,11 +222,11 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	return 0;
 }
 
-static int dump(void *ctx)
+static void dump(void *ctx)
 {
 	struct profiler *p = ctx;
 
-	return output_dump(p->output, p->profile);
+	output_dump(p->output, p->profile);
 }
 
 /* The progress line; its sums are a moment apart, so "missed" may be off by a few. */
@@ -253,13 +267,39 @@ static int verdict(const struct profiler *p)
 	return EXIT_OK;
 }
 
+/*
+ * What was collected is accounted for and written, whatever failed.
+ * @unaccounted: finish() failed; @failed: the loop did
+ */
+static int write_all(struct profiler *p, bool unaccounted, bool failed, bool reader_gone)
+{
+	int err;
+
+	if (p->err)
+		log_error("out of memory: sampling ended early (free some, or raise this cgroup's "
+			  "limit); the profile until here is written");
+	log_progress_clear();
+	/* Whoever ends a pipe early (head) wants to hear no more. */
+	if (!unaccounted && (p->o->stats || (log_level() >= LOG_INFO && !reader_gone)))
+		accounting_print(stderr, &p->account, p->profile, p->o->stats);
+	err = output_commit(p->output, p->profile);
+	p->output = NULL;
+	if (err || p->err || failed || unaccounted)
+		return EXIT_ERROR;
+	return reader_gone ? EXIT_OK : verdict(p);
+}
+
 static int sample_and_write(struct profiler *p, struct loop *loop)
 {
 	int err = cputime_start(p->cputime), released = 0;
+	bool unaccounted;
 	__u64 elapsed_ns;
 
 	if (err)
-		log_error("counting CPU time: %s", strerror(-err));
+		log_error(
+			"counting CPU time: %s (too many open files: raise ulimit -n; not permitted: "
+			"run as root, outside of the container)",
+			strerror(-err));
 	if (!err)
 		err = session_start(p->session);
 	if (!err && p->has_command) {
@@ -271,19 +311,11 @@ static int sample_and_write(struct profiler *p, struct loop *loop)
 	if (err)
 		return EXIT_ERROR;
 	p->account.start_cpu_ns = own_cpu_ns();
+	p->loop = loop;
 	err = loop_run(loop, &elapsed_ns);
-	if (finish(p, elapsed_ns) || err)
-		return EXIT_ERROR;
-	if (p->err) {
-		log_error("out of memory: the profile is not complete");
-		return EXIT_ERROR;
-	}
-	log_progress_clear();
-	if (log_level() >= LOG_INFO || p->o->stats)
-		accounting_print(stderr, &p->account, p->profile, p->o->stats);
-	err = output_commit(p->output, p->profile);
-	p->output = NULL;
-	return err ? EXIT_ERROR : verdict(p);
+	p->loop = NULL;
+	unaccounted = finish(p, elapsed_ns);
+	return write_all(p, unaccounted, err, loop_reader_gone(loop));
 }
 
 /* With a command the exit code is the command's, unless we failed or the loss is too high. */
@@ -316,6 +348,7 @@ int profiler_run(const struct options *o)
 			.n_tids = o->n_tids,
 			.command = p.has_command ? p.command.pid : 0,
 			.ctx = &p,
+			.reader_fd = output_reader_fd(p.output),
 			.dump = dump,
 			.tick = tick,
 		};

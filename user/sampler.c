@@ -90,10 +90,11 @@ static void explain_open(unsigned int cpu, int err)
 	if (err == -EMFILE)
 		log_error("perf_event_open: CPU %u: too many open files (raise ulimit -n)", cpu);
 	else if (err == -EPERM || err == -EACCES)
-		log_error("perf_event_open: CPU %u: %s: forbidden by kernel.perf_event_paranoid, by "
-			  "the seccomp filter of a container or by a security module (run as root, "
-			  "outside of the container or with --privileged)",
-			  cpu, strerror(-err));
+		log_error(
+			"perf_event_open: CPU %u: %s: forbidden by kernel.perf_event_paranoid, by "
+			"the seccomp filter of a container or by a security module (run as root, "
+			"outside of the container or with --privileged)",
+			cpu, strerror(-err));
 	else
 		log_error("perf_event_open: CPU %u: cpu-clock: %s", cpu, strerror(-err));
 }

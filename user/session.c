@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "caps.h"
 #include "kernel.h"
 #include "log.h"
 #include "record.h"
@@ -85,6 +86,20 @@ static int configure(struct session *s, const struct session_config *config)
 	return err ? err : bpf_map__set_max_entries(s->bpf->maps.rprof_ring, config->ring_size);
 }
 
+static void explain_load(int err)
+{
+	struct caps_facts facts;
+	char why[1024];
+
+	/* What preflight warned of may be the reason, and -q kept it silent. */
+	caps_read(&facts);
+	caps_explain(&facts, why, sizeof(why));
+	if (*why && log_level() < LOG_WARN)
+		log_error("%s", why);
+	log_error("cannot load BPF programs: %s (%s)", strerror(-err),
+		  err == -EMFILE ? "raise ulimit -n" : "-vv shows the kernel's own words");
+}
+
 static int attach(struct session *s)
 {
 	int err;
@@ -145,8 +160,7 @@ int session_open(const struct session_config *config, const struct session_sink 
 		goto fail;
 	err = rprof_bpf__load(s->bpf);
 	if (err) {
-		log_error("cannot load BPF programs: %s (-vv shows the kernel's own words)",
-			  strerror(-err));
+		explain_load(err);
 		goto fail;
 	}
 	/* The kernel rounds each CPU's part of a value up to 8 bytes. */

@@ -389,7 +389,8 @@ def sigusr1_writes_what_there_is_and_goes_on():
     with open(path, encoding="utf-8") as file:
         counts.append(total(parse_folded(file.read())))
     note(f"samples in the dumps and at the end: {counts}")
-    expect(counts == sorted(set(counts)), f"the dumps do not grow: {counts}")
+    expect(counts[:3] == sorted(set(counts[:3])), f"the dumps do not grow: {counts}")
+    expect(counts[3] >= counts[2], f"the end has less than the last dump: {counts}")
     expect_equal(counts[-1], stats["received"], "samples at the end")
 
 

@@ -118,6 +118,12 @@ def ctrl_c_ends_the_command_too():
             return file.read().split()
     wait_for(child, "the command to start")
     pid = child()[0]
+
+    # Until its exec it is a copy of us that waits for the end of our set-up.
+    def is_the_command():
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            return file.read() == "spin\n"
+    wait_for(is_the_command, "the command to run")
     # A terminal's Ctrl-C goes to the whole process group.
     os.killpg(profiler.pid, signal.SIGINT)
     result = profiler.finish(20)

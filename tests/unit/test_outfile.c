@@ -253,6 +253,43 @@ static void full_disk_leaves_the_old_file(void **state)
 	assert_int_equal(count_entries(), 1);
 }
 
+static void failed_write_leaves_the_old_file(void **state)
+{
+	struct outfile *f;
+
+	put("out", "old");
+	assert_int_equal(outfile_open("out", &f), 0);
+	fputs("new", outfile_stream(f));
+	assert_int_equal(outfile_fail(f, -ENOSPC), -ENOSPC);
+	assert_content("out", "old");
+	assert_int_equal(count_entries(), 1);
+}
+
+/* What a signal handler that ends the program does. */
+static void temporary_file_can_be_removed_without_the_outfile(void **state)
+{
+	struct outfile *f;
+
+	put("out", "old");
+	assert_int_equal(outfile_open("out", &f), 0);
+	assert_int_equal(count_entries(), 2);
+	outfile_remove_temp();
+	assert_content("out", "old");
+	assert_int_equal(count_entries(), 1);
+	outfile_abort(f);
+}
+
+static void nothing_is_removed_when_no_file_is_unfinished(void **state)
+{
+	outfile_remove_temp();
+	assert_int_equal(write_new("committed"), 0);
+	outfile_remove_temp();
+	assert_content("committed", "new");
+	assert_refused("no/such/out", -ENOENT);
+	outfile_remove_temp();
+	assert_int_equal(count_entries(), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -270,6 +307,9 @@ int main(void)
 		TEST(root_gives_the_file_to_who_called_sudo),
 		TEST(root_leaves_files_of_others_alone),
 		TEST(full_disk_leaves_the_old_file),
+		TEST(failed_write_leaves_the_old_file),
+		TEST(temporary_file_can_be_removed_without_the_outfile),
+		TEST(nothing_is_removed_when_no_file_is_unfinished),
 	};
 
 	/* The errors are meant here; they would only confuse the test report. */
