@@ -61,19 +61,6 @@ static int check_rights(void)
 	return can_try ? 0 : -EPERM;
 }
 
-void preflight_explain_refusal(void)
-{
-	struct caps_facts facts;
-	char why[1024];
-
-	if (log_level() >= LOG_WARN)
-		return;
-	caps_read(&facts);
-	caps_explain(&facts, why, sizeof(why));
-	if (*why)
-		log_error("%s", why);
-}
-
 static int check_rate(const struct options *o)
 {
 	FILE *f = fopen(MAX_RATE, "re");

@@ -11,9 +11,6 @@ struct options;
  */
 int preflight(const struct options *o);
 
-/* Loading failed: says as errors what preflight() could only warn of, unless that was shown. */
-void preflight_explain_refusal(void);
-
 /* Descriptors 0 to 2 must not become ours: opens /dev/null for those that are closed. */
 void preflight_std_fds(void);
 

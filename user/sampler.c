@@ -24,6 +24,7 @@ struct sampler {
 	__u64 *counts;		/* of each event when last looked at, ns */
 	unsigned char *online;	/* as last seen */
 	unsigned char *running;	/* enabled */
+	bool explained;		/* a failure that is tried again is said once */
 };
 
 int cpus_parse(const char *list, unsigned char *set, unsigned int n)
@@ -153,7 +154,9 @@ static int open_cpus(struct sampler *s)
 	int err = read_online(s);
 
 	if (err) {
-		log_error("%s: %s", ONLINE, strerror(-err));
+		if (!s->explained)
+			log_error("%s: %s", ONLINE, strerror(-err));
+		s->explained = true;
 		return err;
 	}
 	for (unsigned int cpu = 0; cpu < s->n_possible; cpu++) {
@@ -163,7 +166,9 @@ static int open_cpus(struct sampler *s)
 			continue;
 		err = open_cpu(s, cpu);
 		if (err && err != -ENODEV) {
-			explain_open(cpu, err);
+			if (!s->explained)
+				explain_open(cpu, err);
+			s->explained = true;
 			return err;
 		}
 	}

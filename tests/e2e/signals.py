@@ -34,19 +34,7 @@ def with_fault(fault, file=None):
 
 
 def started(*args, **kwargs):
-    """A profiler that is in its loop: the signal descriptor is the last thing that it makes."""
-    profiler = Profiler(*args, **kwargs)
-
-    def in_loop():
-        try:
-            fds = f"/proc/{profiler.pid}/fd"
-            return any(os.readlink(f"{fds}/{fd}") == "anon_inode:[signalfd]"
-                       for fd in os.listdir(fds))
-        except OSError:
-            return profiler.process.poll() is not None
-    wait_for(in_loop, "the profiler to start", 60)
-    time.sleep(0.3)
-    return profiler
+    return Profiler(*args, **kwargs).wait_sampling()
 
 
 def read(path):

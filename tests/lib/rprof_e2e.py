@@ -109,6 +109,8 @@ def main(needs_profiler=True):
     wanted = [a for a in sys.argv[1:] if not a.startswith("-")]
     tests = [t for t in _tests if not wanted or any(w in t[0] for w in wanted)]
     signal.signal(signal.SIGALRM, _on_alarm)
+    # Ignored in a background job of a script; the profiler would leave it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(f"1..{len(tests)}", flush=True)
     try:
@@ -181,18 +183,18 @@ def wait_for(condition, what, seconds=20):
         time.sleep(0.02)
 
 
-def event_fds(pid):
-    """Number of open perf event descriptors of a process."""
-    count = 0
+def fd_kinds(pid):
+    """What the descriptors of a process are, for anonymous ones: {"[signalfd]", ...}."""
+    kinds = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
             try:
-                count += os.readlink(f"/proc/{pid}/fd/{fd}") == "anon_inode:[perf_event]"
+                kinds.add(os.readlink(f"/proc/{pid}/fd/{fd}").removeprefix("anon_inode:"))
             except OSError:
                 pass
     except (FileNotFoundError, ProcessLookupError):
         pass
-    return count
+    return kinds
 
 
 # ---- the profiler -------------------------------------------------------------------------------
@@ -209,13 +211,10 @@ class Profiler:
         self.pid = self.process.pid
 
     def wait_sampling(self):
-        """Until it samples: all programs are attached once the number of events stays the same."""
-        seen = [0, 0]
-
-        def settled():
-            seen.append(event_fds(self.pid))
-            return self.process.poll() is not None or seen[-1] == seen[-2] == seen[-3] > 0
-        wait_for(settled, "perf events of the profiler")
+        """Until it is in its loop: the signal descriptor is the last thing that it makes."""
+        wait_for(lambda: self.process.poll() is not None or "[signalfd]" in fd_kinds(self.pid),
+                 "the profiler to sample", 60)
+        time.sleep(0.1)     # enabling the events, exec of a command
         return self
 
     def stop(self, sig=signal.SIGINT):
