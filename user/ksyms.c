@@ -13,11 +13,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "arch.h"
 #include "array.h"
+#include "monotonic.h"
 
 /* kallsyms takes a tenth of a second to read. */
 #define REREAD_EVERY_NS 1000000000ULL
@@ -51,14 +51,6 @@ struct ksyms {
 	__u64 read_ns;		/* last, */
 	__u64 spent_ns;		/* and how long the readings since the first took */
 };
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (__u64)ts.tv_sec * 1000000000ULL + (__u64)ts.tv_nsec;
-}
 
 static int hex_digit(char c)
 {
@@ -382,7 +374,7 @@ struct ksyms *ksyms_load_file(const char *path)
 
 	if (k) {
 		k->path = path;
-		k->loaded_ns = k->read_ns = now_ns();
+		k->loaded_ns = k->read_ns = monotonic_ns();
 	}
 	return k;
 }
@@ -419,7 +411,7 @@ const char *ksyms_find(const struct ksyms *k, __u64 addr)
 
 static bool may_read_again(const struct ksyms *k)
 {
-	__u64 now = now_ns();
+	__u64 now = monotonic_ns();
 
 	return k->path && !k->hidden && now - k->read_ns >= REREAD_EVERY_NS &&
 	       k->spent_ns <= (now - k->loaded_ns) / REREAD_SHARE;
@@ -428,7 +420,7 @@ static bool may_read_again(const struct ksyms *k)
 /* In place; what was there stays if it cannot be read. */
 static void read_again(struct ksyms *k)
 {
-	__u64 start = now_ns();
+	__u64 start = monotonic_ns();
 	struct ksyms *fresh = read_table(k->path);
 
 	if (fresh && fresh->n) {
@@ -443,7 +435,7 @@ static void read_again(struct ksyms *k)
 		fresh->names = old.names;
 	}
 	ksyms_free(fresh);
-	k->read_ns = now_ns();
+	k->read_ns = monotonic_ns();
 	k->spent_ns += k->read_ns - start;
 }
 

@@ -10,11 +10,11 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "command.h"
 #include "log.h"
+#include "monotonic.h"
 #include "profiler.h"
 #include "session.h"
 #include "signals.h"
@@ -44,14 +44,6 @@ struct loop {
 	bool reaped;
 	__u64 start_ns, next_second_ns;
 };
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * SECOND_NS + ts.tv_nsec;
-}
 
 static int watch(struct loop *l, int fd, enum watch what, __u32 index)
 {
@@ -254,7 +246,7 @@ static void on_command_end(struct loop *l)
 
 static int on_event(struct loop *l, const struct epoll_event *e)
 {
-	__u64 expirations, now = now_ns();
+	__u64 expirations, now = monotonic_ns();
 	int err = 0;
 
 	switch ((enum watch)(__u32)e->data.u64) {
@@ -293,7 +285,7 @@ int loop_run(struct loop *l, __u64 *elapsed_ns)
 	int err = 0;
 
 	signals_set_command(l->c.command);
-	l->start_ns = now_ns();
+	l->start_ns = monotonic_ns();
 	l->next_second_ns = l->start_ns + SECOND_NS;
 	if (l->c.duration_ns)
 		err = make_timer(l, l->c.duration_ns, 0, WATCH_DURATION, &l->duration_fd);
@@ -308,7 +300,7 @@ int loop_run(struct loop *l, __u64 *elapsed_ns)
 		for (int i = 0; i < n && !err; i++)
 			err = on_event(l, &events[i]);
 	}
-	*elapsed_ns = now_ns() - l->start_ns;
+	*elapsed_ns = monotonic_ns() - l->start_ns;
 	if (err)
 		log_error("sampling ended early: %s (the profile until here is written)",
 			  strerror(-err));

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "array.h"
 #include "idmap.h"
 #include "log.h"
+#include "monotonic.h"
 #include "record.h"
 #include "session.h"
 #include "spaces.h"
@@ -72,14 +72,6 @@ void processes_free(struct processes *p)
 	free(p);
 }
 
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
 /* The entry of @tgid, added if new. Valid until the next call. */
 static struct process *get_process(struct processes *p, __u32 tgid)
 {
@@ -94,7 +86,7 @@ static struct process *get_process(struct processes *p, __u32 tgid)
 	p->items = items;
 	if (idmap_put(&p->by_tgid, tgid, 0, p->n))
 		return NULL;
-	p->items[p->n] = (struct process){ .tgid = tgid, .seen_ns = now_ns() };
+	p->items[p->n] = (struct process){ .tgid = tgid, .seen_ns = monotonic_ns() };
 	return &p->items[p->n++];
 }
 
@@ -156,15 +148,15 @@ static int read_mappings(struct processes *p, struct process *proc)
 {
 	int err;
 
-	proc->read_ns = now_ns();
+	proc->read_ns = monotonic_ns();
 	err = read_and_publish(p, proc);
-	proc->spent_ns += now_ns() - proc->read_ns;
+	proc->spent_ns += monotonic_ns() - proc->read_ns;
 	return err;
 }
 
 static bool in_budget(const struct process *proc)
 {
-	return proc->spent_ns < REREAD_START_NS + (now_ns() - proc->seen_ns) / REREAD_SHARE;
+	return proc->spent_ns < REREAD_START_NS + (monotonic_ns() - proc->seen_ns) / REREAD_SHARE;
 }
 
 int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
@@ -189,7 +181,7 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
 
 void processes_begin_drain(struct processes *p)
 {
-	p->drain_ns = now_ns();
+	p->drain_ns = monotonic_ns();
 }
 
 /* Has this stack an address that neither the kernel side nor we find in a mapping? */
@@ -256,7 +248,7 @@ static void forget(struct processes *p, struct process *proc)
 {
 	if (proc->followed)
 		session_unfollow(p->session, proc->tgid, proc->table);
-	*proc = (struct process){ .tgid = proc->tgid, .seen_ns = now_ns() };
+	*proc = (struct process){ .tgid = proc->tgid, .seen_ns = monotonic_ns() };
 }
 
 /* Has the kernel side forgotten it already, or has it ended as far as /proc knows? */
@@ -295,9 +287,9 @@ void processes_on_space(struct processes *p, const struct rprof_space *s)
  */
 void processes_tick(struct processes *p)
 {
-	__u64 start = now_ns();
+	__u64 start = monotonic_ns();
 
-	for (size_t i = 0; i < p->n && now_ns() - start < TICK_READ_NS; i++) {
+	for (size_t i = 0; i < p->n && monotonic_ns() - start < TICK_READ_NS; i++) {
 		struct process *proc = &p->items[p->next_look++ % p->n];
 
 		if (proc->exiting && is_over(p, proc))

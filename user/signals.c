@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
+#include "monotonic.h"
 #include "outfile.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -29,18 +29,10 @@ static volatile pid_t command;
 static volatile sig_atomic_t n_requests, last_signal, asked;
 static volatile __u64 last_ns;	/* of the last request */
 
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
 /* A signal that asks for the end. Return: is it the one that waits for nothing any more? */
 static bool take(int sig)
 {
-	__u64 now = now_ns();
+	__u64 now = monotonic_ns();
 	bool same = last_ns && now - last_ns < SAME_REQUEST_NS;
 
 	if (same && sig == last_signal)
@@ -152,7 +144,7 @@ void signals_end_loop(void)
 	 * first request from here on is for it.
 	 */
 	n_requests = command ? 0 : 1;
-	last_ns = now_ns();
+	last_ns = monotonic_ns();
 	signals_unblock();
 }
 

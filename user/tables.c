@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "monotonic.h"
 
 /* A stretch of rprof_mappings. */
 struct run {
@@ -24,14 +25,6 @@ struct tables {
 	struct run *runs;		/* free ones, sorted by first, never adjacent and both free */
 	size_t n_runs, cap_runs;
 };
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 static int insert_run(struct tables *t, size_t at, struct run run)
 {
@@ -78,7 +71,7 @@ static void free_run(struct tables *t, __u32 first, __u32 count)
 	while (at < t->n_runs && t->runs[at].first < first)
 		at++;
 	/* Without memory for the list the run is lost to this process: bounded, and harmless. */
-	if (insert_run(t, at, (struct run){ first, count, now_ns() + TABLES_GRACE_NS }))
+	if (insert_run(t, at, (struct run){ first, count, monotonic_ns() + TABLES_GRACE_NS }))
 		return;
 	join_runs(t, at);
 	if (at)
@@ -87,7 +80,7 @@ static void free_run(struct tables *t, __u32 first, __u32 count)
 
 static int take_run(struct tables *t, __u32 count, __u32 *first)
 {
-	__u64 now = now_ns();
+	__u64 now = monotonic_ns();
 
 	for (size_t i = 0; i < t->n_runs; i++) {
 		struct run *r = &t->runs[i];
