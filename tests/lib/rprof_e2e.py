@@ -111,6 +111,8 @@ def main(needs_profiler=True):
     signal.signal(signal.SIGALRM, _on_alarm)
     # Ignored in a background job of a script; the profiler would leave it so.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     print(f"1..{len(tests)}", flush=True)
     try:
