@@ -17,6 +17,8 @@ die_start() { say "$1"; exit 125; }
 inside() {
 	root=$1
 	shift
+	# A mount of its own, so that what runs inside can make mount namespaces (unshare -m).
+	mount --bind "$root" "$root"
 	mount -t proc proc "$root/proc"
 	mount -t sysfs sysfs "$root/sys"
 	mount --rbind /dev "$root/dev"

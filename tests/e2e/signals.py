@@ -400,7 +400,7 @@ def cpus_that_cannot_be_followed_do_not_end_the_run():
                         prefix=["unshare", "-m"])
 
     def there(*argv):
-        subprocess.run(["nsenter", "-t", str(profiler.pid), "-m", *argv], check=True)
+        subprocess.run(["nsenter", "-t", str(profiler.pid), "-m", "-r", *argv], check=True)
     there("mount", "--bind", bad, online)
     time.sleep(3)
     there("umount", online)
