@@ -100,22 +100,27 @@ static void explain_load(int err)
 		  err == -EMFILE ? "raise ulimit -n" : "-vv shows the kernel's own words");
 }
 
+static int attach_tracepoint(struct bpf_program *program, struct bpf_link **link)
+{
+	int err;
+
+	*link = bpf_program__attach(program);
+	if (*link)
+		return 0;
+	err = -errno;
+	log_error("cannot attach to %s: %s", bpf_program__section_name(program), strerror(-err));
+	return err;
+}
+
 static int attach(struct session *s)
 {
 	int err;
 
-	s->exec_link = bpf_program__attach(s->bpf->progs.rprof_exec);
-	if (!s->exec_link) {
-		err = -errno;
-		log_error("cannot attach to raw tracepoint sched_process_exec: %s", strerror(-err));
+	err = attach_tracepoint(s->bpf->progs.rprof_exec, &s->exec_link);
+	if (!err)
+		err = attach_tracepoint(s->bpf->progs.rprof_exit, &s->exit_link);
+	if (err)
 		return err;
-	}
-	s->exit_link = bpf_program__attach(s->bpf->progs.rprof_exit);
-	if (!s->exit_link) {
-		err = -errno;
-		log_error("cannot attach to raw tracepoint sched_process_exit: %s", strerror(-err));
-		return err;
-	}
 	s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.rprof_ring), on_record, s, NULL);
 	if (!s->ring) {
 		err = -errno;
