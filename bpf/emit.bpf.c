@@ -85,6 +85,7 @@ static __always_inline int send_stack(struct scratch *s, struct rprof_cpu *cpu, 
 	s->stack.h.type = RPROF_RECORD_STACK;
 	s->stack.h.flags = 0;
 	s->stack.h.len = len;
+	s->stack.time_ns = s->time_ns;
 	if (bpf_ringbuf_output(&rprof_ring, &s->stack, len, flags))
 		return -1;
 	cpu->counters[RPROF_COUNT_STACKS]++;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
 #include "log.h"
 #include "options.h"
 #include "preflight.h"
@@ -42,6 +43,8 @@ static int run(const struct options *o)
 	case OPTIONS_VERSION:
 		code = print(options_version());
 		return code ? code : print("\n");
+	case OPTIONS_CHECK:
+		return check_run(o);
 	case OPTIONS_RECORD:
 		return profiler_run(o);
 	}

@@ -29,10 +29,9 @@
 #define VALUE_SHOWN 48
 
 /* Subcommands and options that are planned, so that their error is not "unknown". */
-static const char *const later_commands[] = { "check", "dump", "top", "report", "diff" };
+static const char *const later_commands[] = { "dump", "top", "report", "diff" };
 static const char *const later_options[] = {
-	"-e", "--event", "--mode", "--cgroup", "-s",	      "--subprocesses",
-	"-i", "--idle",	 "-g",	   "--gil",    "--no-native",
+	"-e", "--event", "--mode", "--cgroup", "-i", "--idle", "-g", "--gil", "--no-native",
 };
 
 static bool in_list(const char *word, const char *const *list, size_t n)
@@ -166,6 +165,18 @@ static void take_flag(struct options *o, int id)
 	case OPT_ALL:
 		o->all = true;
 		break;
+	case OPT_SUBPROCESSES:
+		o->subprocesses = true;
+		break;
+	case OPT_NO_DEMANGLE:
+		o->no_demangle = true;
+		break;
+	case OPT_INLINES:
+		o->inlines = true;
+		break;
+	case OPT_JSON:
+		o->json = true;
+		break;
 	case OPT_KERNEL_ONLY:
 		o->kernel_only = true;
 		break;
@@ -230,7 +241,7 @@ static int parse_options(poptContext popt, struct options *o)
 
 		if (!options_takes_value(id)) {
 			take_flag(o, id);
-			if (o->action != OPTIONS_RECORD)
+			if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 				return 0;
 			continue;
 		}
@@ -270,6 +281,16 @@ static int parse_rest(poptContext popt, struct options *o)
 	return 0;
 }
 
+/* What "check" does not take. */
+static int check_subcommand(struct options *o)
+{
+	if (o->n_tids || o->all || o->command || o->subprocesses)
+		return fail(o, "check: expected no target but -p PID");
+	if (o->output)
+		return fail(o, "check: -o: expected the shell's > FILE");
+	return 0;
+}
+
 /* Options that are right alone and wrong together. */
 static int check_together(struct options *o)
 {
@@ -285,6 +306,8 @@ static int check_together(struct options *o)
 	if (o->command)
 		given[n++] = "-- COMMAND";
 
+	if (o->action == OPTIONS_CHECK)
+		return check_subcommand(o);
 	if (!n)
 		return fail(o, HINT_TARGET);
 	if (n > 1)
@@ -294,6 +317,10 @@ static int check_together(struct options *o)
 		return fail(o, "-K and -U: expected only one of them (both kinds is the default)");
 	if (o->quiet && o->verbose)
 		return fail(o, "-q and -v: expected only one of them");
+	if (o->json)
+		return fail(o, "--json: only with check");
+	if (o->subprocesses && (o->all || o->n_tids))
+		return fail(o, "-s: only with -p or -- COMMAND");
 	if (o->as_root && !o->command)
 		return fail(o, "--as-root: only with -- COMMAND");
 	return 0;
@@ -303,7 +330,7 @@ static int parse(poptContext popt, struct options *o)
 {
 	int err = parse_options(popt, o);
 
-	if (err || o->action != OPTIONS_RECORD)
+	if (err || o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
 		return err;
 	err = parse_rest(popt, o);
 	if (err)
@@ -317,7 +344,12 @@ static int parse_subcommand(int argc, char **argv, struct options *o)
 	if (argc < 2)
 		return 0;
 	if (in_list(argv[1], later_commands, ARRAY_SIZE(later_commands)))
-		return fail_value(o, "subcommand", argv[1], "not in this version (record is)");
+		return fail_value(o, "subcommand", argv[1],
+				  "not in this version (record and check are)");
+	if (!strcmp(argv[1], "check")) {
+		o->action = OPTIONS_CHECK;
+		return 1;
+	}
 	return !strcmp(argv[1], "record");
 }
 

@@ -16,6 +16,7 @@ enum options_action {
 	OPTIONS_RECORD,
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
+	OPTIONS_CHECK,
 };
 
 struct options {
@@ -25,6 +26,7 @@ struct options {
 	__u32 *tids;			/* --tid, -L */
 	size_t n_tids;
 	bool all;			/* -a */
+	bool subprocesses;		/* -s */
 	__u32 frequency;		/* Hz, 1 .. QUANTITY_HZ_MAX; default 99 */
 	__u64 duration_ns;		/* 0: until stopped */
 	char *output;			/* -o; NULL: stdout, which "-o -" means too */
@@ -32,6 +34,8 @@ struct options {
 	bool kernel_only, user_only, annotate, per_thread;
 	int verbose;			/* number of -v */
 	bool quiet, stats, as_root;
+	bool no_demangle, inlines;
+	bool json;			/* check --json */
 	double max_loss;		/* percent; < 0: not given */
 	char **command;			/* NULL-terminated, the end of argv; NULL if none */
 	char error[256];		/* one line when options_parse() fails */

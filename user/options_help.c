@@ -29,6 +29,8 @@ static struct poptOption target_rows[] = {
 	  "these threads (repeatable)", "TID[,TID]" },
 	{ "all",	 'a', FLAG,		 NULL, OPT_ALL,
 	  "everything that runs", NULL },
+	{ "subprocesses", 's', FLAG,		 NULL, OPT_SUBPROCESSES,
+	  "with -p or a command: the processes that they start, too", NULL },
 	{ "as-root",	 0,   FLAG,		 NULL, OPT_AS_ROOT,
 	  "start COMMAND as root, not as the user who called sudo", NULL },
 	POPT_TABLEEND
@@ -56,6 +58,12 @@ static struct poptOption output_rows[] = {
 	  "mark kernel frames with _[k]", NULL },
 	{ "threads",	 't', FLAG,		 NULL, OPT_THREADS,
 	  "separate threads: comm-pid/tid", NULL },
+	{ "no-demangle", 0,   FLAG,		 NULL, OPT_NO_DEMANGLE,
+	  "names of C++, Rust and D as the linker has them", NULL },
+	{ "inlines",	 0,   FLAG,		 NULL, OPT_INLINES,
+	  "show inlined calls, marked _[i]; needs debug information", NULL },
+	{ "json",	 0,   FLAG,		 NULL, OPT_JSON,
+	  "check: its findings as JSON", NULL },
 	POPT_TABLEEND
 };
 

@@ -38,7 +38,9 @@ struct rprof_sample {
 };
 
 /*
- * How the pc of a native frame was found. The chain misses the caller of an interrupted frame that
+ * How the pc of a native frame was found. A SIGNAL frame follows the frame of the sigreturn
+ * trampoline that its handler returns to, and is an interrupted frame as PC is: the same words may
+ * follow it. The chain misses the caller of an interrupted frame that
  * is not up (prologue, epilogue, PLT, leaf). So between the frame of the interrupted pc and the
  * first CHAIN frame there may stand the words at [sp] and [sp + 8], in this order, if they are
  * addresses in executable memory. SP and SP8: the instruction at pc proves that this word is the
@@ -52,6 +54,7 @@ enum rprof_how {
 	RPROF_HOW_SP8 = 3,		/* at [sp + 8], proven likewise */
 	RPROF_HOW_WORD_SP = 4,		/* candidate at [sp] */
 	RPROF_HOW_WORD_SP8 = 5,		/* candidate at [sp + 8] */
+	RPROF_HOW_SIGNAL = 6,		/* the pc that a signal interrupted, from its signal frame */
 	RPROF_HOW_MAX
 };
 
@@ -71,6 +74,7 @@ struct rprof_native_frame {
  */
 struct rprof_stack {
 	struct rprof_header h;
+	__u64 time_ns;			/* of the sample that it was met in first */
 	__u64 stack;			/* keyed 64-bit hash of all that follows */
 	__u32 tgid;
 	__u32 space;			/* 0: no mapping table was known for this tgid */
@@ -109,7 +113,7 @@ struct rprof_space {
 _Static_assert(sizeof(struct rprof_header) == 8, "header layout");
 _Static_assert(sizeof(struct rprof_sample) == 48, "sample layout");
 _Static_assert(sizeof(struct rprof_native_frame) == 16, "native frame layout");
-_Static_assert(sizeof(struct rprof_stack) == 56, "stack layout");
+_Static_assert(sizeof(struct rprof_stack) == 64, "stack layout");
 _Static_assert(sizeof(struct rprof_space) == 32, "space layout");
 
 #endif

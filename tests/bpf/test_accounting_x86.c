@@ -113,7 +113,7 @@ static void run_events(u32 filter, void **state)
 	for (u32 tid = 1; tid < N_PROCS * 10; tid += 10)
 		bpf_map_update_elem(&rprof_tids, &tid, &one, BPF_ANY);
 	host.on_output = interrupt;
-	host.ring_size = 6000;
+	host.ring_size = 4096;
 	for (u32 i = 0; i < EVENTS; i++) {
 		random_task();
 		random_event(filter);

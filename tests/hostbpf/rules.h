@@ -46,7 +46,7 @@ static inline const char *stack_wrong(const struct rprof_stack *s)
 
 	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE || s->n_python)
 		return "a count is out of range";
-	if (s->h.len != 56 + 8u * s->n_kernel + 16u * s->n_native)
+	if (s->h.len != 64 + 8u * s->n_kernel + 16u * s->n_native)
 		return "length and counts differ";
 	if (s->stop_kernel > RPROF_STOP_KSTACK || s->stop_native > RPROF_STOP_KSTACK)
 		return "not a reason of a walk";
@@ -78,7 +78,7 @@ static inline const char *record_wrong(const struct host_record *r)
 			return "sample layout";
 		return sample->time_ns && sample->value == 1 ? NULL : "sample values";
 	case RPROF_RECORD_STACK:
-		return r->len < 56 ? "short stack" : stack_wrong(r->data);
+		return r->len < 64 ? "short stack" : stack_wrong(r->data);
 	case RPROF_RECORD_SPACE:
 		if (r->len != 32 || memcmp(space->reserved, zeros, sizeof(space->reserved)))
 			return "space layout";

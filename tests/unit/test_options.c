@@ -225,7 +225,11 @@ static void options_we_do_not_have_are_named(void **state)
 	assert_error("-p 1 -Z", "option \"-Z\": unknown (rprof-bpf --help lists them)");
 	assert_error("-p 1 -e cycles", "option \"-e\": not in this version");
 	assert_error("-p 1 --mode wall", "option \"--mode\": not in this version");
-	assert_error("check -p 1", "subcommand \"check\": not in this version (record is)");
+	assert_error("dump -p 1",
+		     "subcommand \"dump\": not in this version (record and check are)");
+	assert_error("-a -s", "-s: only with -p or -- COMMAND");
+	assert_error("-a --json", "--json: only with check");
+	assert_error("check -a", "check: expected no target but -p PID");
 	assert_error("-p", "-p: needs a value: PID[,PID]");
 	assert_error("-a --rate", "--rate: needs a value: HZ");
 	assert_int_equal(parse("-p 1 --all=yes"), -EINVAL);

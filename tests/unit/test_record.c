@@ -218,8 +218,8 @@ static void unknown_types_and_flags_can_be_skipped(void **state)
 static void parts_of_a_stack_are_where_the_kernel_put_them(void **state)
 {
 	make_stack(3, 5);
-	assert_ptr_equal(record_kernel(&r.stack), r.words + 7);
-	assert_ptr_equal(record_native(&r.stack), r.words + 10);
+	assert_ptr_equal(record_kernel(&r.stack), r.words + 8);
+	assert_ptr_equal(record_native(&r.stack), r.words + 11);
 }
 
 int main(void)
