@@ -34,12 +34,15 @@ static __u64 mix(__u64 x)
 	return x ^ (x >> 31);
 }
 
+static size_t home_of(__u64 a, __u64 b)
+{
+	return (size_t)mix(mix(a ^ hash_key()) + b);
+}
+
 /* The slot of the key, or the free one where it belongs. There is always a free one. */
 static struct idmap_slot *slot_of(const struct idmap *m, __u64 a, __u64 b)
 {
-	size_t i = (size_t)mix(mix(a ^ hash_key()) + b);
-
-	for (;; i++) {
+	for (size_t i = home_of(a, b);; i++) {
 		struct idmap_slot *s = &m->slots[i & (m->n_slots - 1)];
 
 		if (!s->used || (s->a == a && s->b == b))
@@ -104,4 +107,33 @@ int idmap_put(struct idmap *m, __u64 a, __u64 b, __u32 value)
 		m->n_used++;
 	*s = (struct idmap_slot){ .a = a, .b = b, .value = value, .used = 1 };
 	return 0;
+}
+
+/*
+ * Knuth, The Art of Computer Programming 3, 6.4, algorithm R: what stands behind the gap and could
+ * not be found any more moves into it, until the next free slot.
+ */
+void idmap_remove(struct idmap *m, __u64 a, __u64 b)
+{
+	const size_t mask = m->n_slots - 1;
+	struct idmap_slot *s;
+	size_t gap;
+
+	if (!m->slots)
+		return;
+	s = slot_of(m, a, b);
+	if (!s->used)
+		return;
+	gap = (size_t)(s - m->slots);
+	for (size_t i = (gap + 1) & mask; m->slots[i].used; i = (i + 1) & mask) {
+		size_t home = home_of(m->slots[i].a, m->slots[i].b) & mask;
+
+		/* Its home is not between the gap and itself. */
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
+			m->slots[gap] = m->slots[i];
+			gap = i;
+		}
+	}
+	m->slots[gap].used = 0;
+	m->n_used--;
 }

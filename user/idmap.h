@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Map from a pair of 64-bit numbers to an index: open addressing, grows, nothing is removed. */
+/* Map from a pair of 64-bit numbers to an index: open addressing, grows. */
 #ifndef RPROF_IDMAP_H
 #define RPROF_IDMAP_H
 
@@ -22,5 +22,8 @@ bool idmap_find(const struct idmap *m, __u64 a, __u64 b, __u32 *value);
 
 /* Sets the value of (@a, @b), new or not. Return: 0 or -ENOMEM. */
 int idmap_put(struct idmap *m, __u64 a, __u64 b, __u32 value);
+
+/* Forgets (@a, @b), if it is there. Memory is kept for others. */
+void idmap_remove(struct idmap *m, __u64 a, __u64 b);
 
 #endif

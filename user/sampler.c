@@ -58,7 +58,7 @@ int cpus_parse(const char *list, unsigned char *set, unsigned int n)
 	return 0;
 }
 
-static int read_online(struct sampler *s)
+int cpus_online(unsigned char *set, unsigned int n_cpus)
 {
 	char list[4096];
 	FILE *f = fopen(ONLINE, "re");
@@ -69,7 +69,7 @@ static int read_online(struct sampler *s)
 	n = fread(list, 1, sizeof(list) - 1, f);
 	list[n] = '\0';
 	fclose(f);
-	return cpus_parse(list, s->online, s->n_possible);
+	return cpus_parse(list, set, n_cpus);
 }
 
 void sampler_free(struct sampler *s)
@@ -151,7 +151,7 @@ static bool is_dead(struct sampler *s, unsigned int cpu)
 /* Events for CPUs that are online and have none; dead ones are closed. */
 static int open_cpus(struct sampler *s)
 {
-	int err = read_online(s);
+	int err = cpus_online(s->online, s->n_possible);
 
 	if (err) {
 		if (!s->explained)

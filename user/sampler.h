@@ -28,5 +28,7 @@ void sampler_stop(struct sampler *s);
  * Return: 0 or -EINVAL (also for a CPU past @n).
  */
 int cpus_parse(const char *list, unsigned char *set, unsigned int n);
+/* The same for the CPUs that are online now. Return: 0 or -errno. */
+int cpus_online(unsigned char *set, unsigned int n);
 
 #endif
