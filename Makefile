@@ -34,11 +34,11 @@ SYSROOT := $(shell scripts/s390x-sysroot.sh)
 CC := s390x-linux-gnu-gcc --sysroot=$(SYSROOT)
 TARGET_BPFTOOL := qemu-s390x-static -L $(SYSROOT) $(SYSROOT)/usr/sbin/bpftool
 LIB_CFLAGS :=
-LIBS := -lbpf -lelf -lpopt
+LIBS := -lbpf -ldw -lelf -lpopt -llzma -lzstd -lz -ljansson -liberty
 else
 TARGET_BPFTOOL := $(BPFTOOL)
-LIB_CFLAGS = $(shell $(PKG_CONFIG) --cflags libbpf libelf popt)
-LIBS = $(shell $(PKG_CONFIG) --libs libbpf libelf popt)
+LIB_CFLAGS = $(shell $(PKG_CONFIG) --cflags libbpf libdw libelf popt liblzma libzstd zlib jansson)
+LIBS = $(shell $(PKG_CONFIG) --libs libbpf libdw libelf popt liblzma libzstd zlib jansson) -liberty
 endif
 
 BPF_CFLAGS := -target $(BPF_TARGET) -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/debian.sh"
 
 suite=bookworm
-packages=libbpf-dev,libelf-dev,libdw-dev,libpopt-dev,libc6-dev,zlib1g-dev,libcmocka-dev
+packages=libbpf-dev,libelf-dev,libdw-dev,libpopt-dev,libjansson-dev,libiberty-dev,libc6-dev,zlib1g-dev,liblzma-dev,libzstd-dev,libcmocka-dev
 packages=$packages,linux-libc-dev,bpftool,busybox-static
 
 # A changed list is another tree; the number counts changes of what is done to it below.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +15,19 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "target_path.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MAX_MOUNTS (16u << 20)	/* bytes of text; fs.mount-max is 100,000 mounts */
 
 /* Types as mountinfo has them, and the same as statfs() has them where <linux/magic.h> has not. */
 static const char *const remote_types[] = {
-	"fuse", "fuseblk", "virtiofs", "nfs", "nfs4", "cifs",
-	"smb3", "9p",	   "ceph",     "afs", "coda", "lustre",
+	"fuse", "fuseblk", "virtiofs", "nfs",  "nfs4",	 "cifs",   "smb3",
+	"9p",	"ceph",	   "afs",      "coda", "lustre", "autofs",
 };
 
 #define LUSTRE_MAGIC 0x0bd00bd0	/* lustre_user.h */
+#define FUSECTL_MAGIC 0x65735543	/* fs/fuse/control.c */
 
 static bool is_remote_type(const char *type, size_t len)
 {
@@ -74,7 +77,8 @@ enum target_file_place target_file_parse_mounts(const char *text, size_t len, __
 	return TARGET_FILE_UNKNOWN;
 }
 
-static enum target_file_place look_in_mounts(int dir, const char *path, const struct maps_entry *e)
+static enum target_file_place look_in_mounts(int dir, const char *path, __u32 dev_major,
+					     __u32 dev_minor)
 {
 	enum target_file_place place = TARGET_FILE_UNKNOWN;
 	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
@@ -92,18 +96,24 @@ static enum target_file_place look_in_mounts(int dir, const char *path, const st
 		len += n > 0 ? (size_t)n : 0;
 	}
 	if (len)
-		place = target_file_parse_mounts(text, len, e->dev_major, e->dev_minor);
+		place = target_file_parse_mounts(text, len, dev_major, dev_minor);
 	free(text);
 	if (fd >= 0)
 		close(fd);
 	return place;
 }
 
+static enum target_file_place look_in_our_mounts(__u32 dev_major, __u32 dev_minor)
+{
+	return look_in_mounts(AT_FDCWD, "/proc/self/mountinfo", dev_major, dev_minor);
+}
+
 enum target_file_place target_file_place(int proc_dir, const struct maps_entry *e)
 {
-	enum target_file_place place = look_in_mounts(proc_dir, "mountinfo", e);
+	enum target_file_place place =
+		look_in_mounts(proc_dir, "mountinfo", e->dev_major, e->dev_minor);
 
-	return place ? place : look_in_mounts(AT_FDCWD, "/proc/self/mountinfo", e);
+	return place ? place : look_in_our_mounts(e->dev_major, e->dev_minor);
 }
 
 bool target_file_is_remote(int path_fd)
@@ -122,6 +132,55 @@ bool target_file_is_remote(int path_fd)
 			return true;
 	}
 	return false;
+}
+
+/* fusectl, which has a folder for each FUSE file system of whatever namespace; -errno */
+static int open_fusectl(void)
+{
+	struct statfs st;
+	int fs, fd = -1;
+
+	fs = (int)syscall(SYS_fsopen, "fusectl", FSOPEN_CLOEXEC);
+	if (fs >= 0) {
+		/* A mount that is nowhere in the tree of files. */
+		if (!syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+			fd = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, 0);
+		close(fs);
+	}
+	if (fd < 0)
+		fd = open("/sys/fs/fuse/connections", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && (fstatfs(fd, &st) || (__u32)st.f_type != FUSECTL_MAGIC)) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+static bool may_be_fuse(__u32 dev_major, __u32 dev_minor)
+{
+	char name[16];
+	bool is_fuse;
+	int fd;
+
+	/* Where it is not, FUSE is not in the kernel; to ask for fusectl would bring it there. */
+	if (dev_major || access("/sys/fs/fuse", F_OK))
+		return false;
+	fd = open_fusectl();
+	if (fd < 0)
+		return true;
+	snprintf(name, sizeof(name), "%u", dev_minor);
+	is_fuse = !faccessat(fd, name, F_OK, 0);
+	close(fd);
+	return is_fuse;
+}
+
+bool target_file_may_not_answer(int path_fd, __u32 dev_major, __u32 dev_minor)
+{
+	enum target_file_place place = look_in_our_mounts(dev_major, dev_minor);
+
+	if (place != TARGET_FILE_UNKNOWN)
+		return place == TARGET_FILE_REMOTE;
+	return may_be_fuse(dev_major, dev_minor) || target_file_is_remote(path_fd);
 }
 
 static bool same_inode(const struct stat *st, const struct maps_entry *e)
@@ -227,4 +286,29 @@ int target_file_path(int path_fd, char *path, size_t size)
 	    !strcmp(path + len - (sizeof(deleted) - 1), deleted))
 		path[len - (sizeof(deleted) - 1)] = '\0';
 	return 0;
+}
+
+static int open_below(int root_fd, const char *path, bool no_last_link, struct stat *st)
+{
+	int path_fd = target_path_find(root_fd, path, no_last_link);
+	int fd;
+
+	if (path_fd < 0)
+		return path_fd;
+	if (fstat(path_fd, st))
+		fd = -errno;
+	else
+		fd = S_ISREG(st->st_mode) ? target_file_open(path_fd) : -EINVAL;
+	close(path_fd);
+	return fd;
+}
+
+int target_file_open_below(int root_fd, const char *path, struct stat *st)
+{
+	return open_below(root_fd, path, false, st);
+}
+
+int target_file_open_no_link(int root_fd, const char *path, struct stat *st)
+{
+	return open_below(root_fd, path, true, st);
 }

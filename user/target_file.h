@@ -26,6 +26,12 @@ enum target_file_place target_file_place(int proc_dir, const struct maps_entry *
 /* The same for what target_file_find() found, by statfs(): where the mounts do not say. */
 bool target_file_is_remote(int path_fd);
 
+/*
+ * The same before a file system is asked a thing, by its device. A mount that only another mount
+ * namespace has is not in our list; FUSE is known from fusectl, of the others the kernel is asked.
+ */
+bool target_file_may_not_answer(int path_fd, __u32 dev_major, __u32 dev_minor);
+
 /* Of the text of a mountinfo file, proc(5); pure. */
 enum target_file_place target_file_parse_mounts(const char *text, size_t len, __u32 dev_major,
 						__u32 dev_minor);
@@ -46,6 +52,21 @@ int target_file_find(int proc_dir, const struct maps_entry *e, const char *path,
 
 /* Open what target_file_find() found, for reading. Return: descriptor or -errno. */
 int target_file_open(int path_fd);
+
+/*
+ * target_file_open_below() - a file by its path in a target's own root, open for reading.
+ * @root_fd: descriptor of the root directory, O_PATH will do (/proc/PID/root)
+ * @path: from that root, with or without a slash in front
+ * @st: its attributes; a regular file
+ *
+ * By target_path_find(): no link leads out of the root.
+ * Return: descriptor or -errno (-EINVAL: not a regular file, -ELOOP: links that do not end or are
+ * procfs', -EREMOTE: on a file system that may not answer).
+ */
+int target_file_open_below(int root_fd, const char *path, struct stat *st);
+
+/* The same, but if the last name of the path is a link: -ELOOP. */
+int target_file_open_no_link(int root_fd, const char *path, struct stat *st);
 
 /* Its path, raw bytes as the file system has them, without the mark of a deleted file. 0 or -errno. */
 int target_file_path(int path_fd, char *path, size_t size);

@@ -151,6 +151,103 @@ static void path_does_not_lead_out_of_the_targets_root(void **state)
 	assert_int_equal(err[3], -ESTALE);
 }
 
+static int open_below(const char *path)
+{
+	struct stat st;
+	int root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = target_file_open_below(root, path, &st);
+
+	close(root);
+	return fd;
+}
+
+static void expect_text_below(const char *path, const char *text)
+{
+	char got[16] = "";
+	int fd = open_below(path);
+
+	assert_true(fd >= 0);
+	assert_true(read(fd, got, sizeof(got) - 1) > 0);
+	assert_string_equal(got, text);
+	close(fd);
+}
+
+static void file_below_a_root_is_found_by_links_as_the_target_sees_them(void **state)
+{
+	shell("cd '%s/root' && mkdir -p usr/lib/deep && echo deep > usr/lib/deep/f &&"
+	      " ln -s /usr/lib/deep usr/rel && ln -s ../../../../lib/x usr/lib/deep/over &&"
+	      " ln -s ./deep//../deep usr/lib/dots",
+	      compile_dir);
+	expect_text_below("/lib/x", "real\n");
+	expect_text_below("lib//y", "other\n");
+	expect_text_below("lib/inside", "real\n");
+	expect_text_below("/usr/rel/f", "deep\n");
+	/* ".." at the root is the root. */
+	expect_text_below("usr/rel/over", "real\n");
+	expect_text_below("../../usr/lib/dots/./f", "deep\n");
+	assert_int_equal(open_below("lib/none"), -ENOENT);
+	assert_int_equal(open_below("lib/x/y"), -ENOTDIR);
+	assert_int_equal(open_below(""), -ENOENT);
+}
+
+static void nothing_outside_of_a_root_is_opened(void **state)
+{
+	shell("cd '%s/root' && ln -s loop2 loop1 && ln -s loop1 loop2 && ln -s / slash && ln -s "
+	      "lib/pipe topipe",
+	      compile_dir);
+	assert_int_equal(open_below("lib/escape"), -ENOENT);
+	assert_int_equal(open_below("up"), -ENOENT);
+	assert_int_equal(open_below("magic"), -ENOENT);
+	assert_int_equal(open_below("../../../../../../../etc/passwd"), -ENOENT);
+	assert_int_equal(open_below("loop1"), -ELOOP);
+	assert_true(open_below("slash") < 0);
+	assert_int_equal(open_below("lib"), -EINVAL);
+	/* Neither opened nor waited for. */
+	assert_int_equal(open_below("lib/pipe"), -EINVAL);
+	assert_int_equal(open_below("topipe"), -EINVAL);
+}
+
+static void last_name_that_is_a_link_is_refused_where_it_is_not_wanted(void **state)
+{
+	struct stat st;
+	int root = openat(dir, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	assert_int_equal(target_file_open_no_link(root, "lib/inside", &st), -ELOOP);
+	/* One on the way is the target's own business. */
+	fd = target_file_open_no_link(root, "usr/rel/f", &st);
+	assert_true(fd >= 0);
+	close(fd);
+	close(root);
+}
+
+/* Of a root that has procfs: a link of a process leads to where its text does not say. */
+static void links_of_procfs_are_not_followed(void **state)
+{
+	struct stat st;
+	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	assert_int_equal(target_file_open_below(root, "/proc/self/exe", &st), -ELOOP);
+	assert_int_equal(target_file_open_below(root, "/proc/self/root/etc/passwd", &st), -ELOOP);
+	close(root);
+}
+
+static void path_below_a_root_that_is_too_long_is_refused(void **state)
+{
+	static char path[10000];
+
+	memset(path, '/', 4095);
+	assert_int_equal(open_below(path), -ENOENT);
+	memset(path, '/', sizeof(path) - 1);
+	assert_int_equal(open_below(path), -ENAMETOOLONG);
+	memset(path, 'a', 300);
+	path[300] = '\0';
+	assert_int_equal(open_below(path), -ENAMETOOLONG);
+	/* A link that makes what is left of the path longer each time. */
+	shell("cd '%s/root' && ln -s \"grow/$(printf 'x%%.0s' $(seq 200))\" grow", compile_dir);
+	assert_true(open_below("grow") < 0);
+}
+
 static const char mounts[] =
 	"22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
 	"28 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
@@ -233,6 +330,11 @@ int main(void)
 		cmocka_unit_test(mapping_that_was_replaced_since_is_stale),
 		cmocka_unit_test(other_numbers_are_believed_where_the_link_has_the_name),
 		cmocka_unit_test(only_regular_files_are_taken),
+		cmocka_unit_test(file_below_a_root_is_found_by_links_as_the_target_sees_them),
+		cmocka_unit_test(nothing_outside_of_a_root_is_opened),
+		cmocka_unit_test(last_name_that_is_a_link_is_refused_where_it_is_not_wanted),
+		cmocka_unit_test(links_of_procfs_are_not_followed),
+		cmocka_unit_test(path_below_a_root_that_is_too_long_is_refused),
 		cmocka_unit_test(mounts_say_what_may_not_answer),
 		cmocka_unit_test(mounts_of_the_target_then_ours_are_asked),
 		cmocka_unit_test(path_does_not_lead_out_of_the_targets_root),
