@@ -7,11 +7,17 @@
 #define RPROF_ARCH_H
 
 #include <elf.h>
+#include <linux/audit.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 
 #define ARCH_ELF_MACHINE EM_X86_64
 #define ARCH_ELF_DATA ELFDATA2LSB
+#define ARCH_AUDIT AUDIT_ARCH_X86_64	/* of seccomp */
 #define ARCH_REG_FP 6		/* rbp */
 #define ARCH_REG_SP 7		/* rsp */
 #define ARCH_REG_RA 16		/* rip of the caller; in an expression the pc itself */
@@ -25,10 +31,35 @@
 #define ARCH_UP_CFA 16
 #define ARCH_UP_FP_AT_CFA (-16)
 
+/* Stubs of the PLT, and the relocations of the words they jump through: psABI 1.0, 4.4 and 5.2. */
+#define ARCH_R_JUMP_SLOT R_X86_64_JUMP_SLOT
+#define ARCH_R_GLOB_DAT R_X86_64_GLOB_DAT
+#define ARCH_R_IRELATIVE R_X86_64_IRELATIVE
+#define ARCH_PLT_SIZE 16
+#define ARCH_PLT_GOT_SIZE 8
+
+/* [endbr64] [bnd] jmp *slot(%rip). False: the @size bytes at @vaddr are something else. */
+static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 vaddr, __u64 *slot)
+{
+	size_t at = 0;
+	__s32 offset;
+
+	if (size >= 4 && !memcmp(code, "\xf3\x0f\x1e\xfa", 4))
+		at = 4;
+	if (at < size && code[at] == 0xf2)
+		at++;
+	if (at + 6 > size || code[at] != 0xff || code[at + 1] != 0x25)
+		return false;
+	memcpy(&offset, code + at + 2, sizeof(offset));
+	*slot = vaddr + at + 6 + (__u64)(__s64)offset;
+	return true;
+}
+
 #elif defined(__s390x__)
 
 #define ARCH_ELF_MACHINE EM_S390
 #define ARCH_ELF_DATA ELFDATA2MSB
+#define ARCH_AUDIT AUDIT_ARCH_S390X
 #define ARCH_REG_FP 11		/* r11, when there is one */
 #define ARCH_REG_SP 15		/* r15 */
 #define ARCH_REG_RA 14		/* r14 */
@@ -41,6 +72,26 @@
 #define ARCH_HAS_FP_CHAIN 0
 #define ARCH_UP_CFA 160
 #define ARCH_UP_FP_AT_CFA 0
+
+/* Stubs of the PLT, and the relocations of the words they jump through: ABI supplement 1.6, 3.4. */
+#define ARCH_R_JUMP_SLOT R_390_JMP_SLOT
+#define ARCH_R_GLOB_DAT R_390_GLOB_DAT
+#define ARCH_R_IRELATIVE R_390_IRELATIVE
+#define ARCH_PLT_SIZE 32
+#define ARCH_PLT_GOT_SIZE 32
+
+/* larl %r1,slot; lg %r1,0(%r1); br %r1. False: the @size bytes at @vaddr are something else. */
+static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 vaddr, __u64 *slot)
+{
+	__s32 halfwords;
+
+	if (size < 14 || memcmp(code, "\xc0\x10", 2) != 0 ||
+	    memcmp(code + 6, "\xe3\x10\x10\x00\x00\x04\x07\xf1", 8) != 0)
+		return false;
+	memcpy(&halfwords, code + 2, sizeof(halfwords));
+	*slot = vaddr + 2 * (__u64)(__s64)halfwords;
+	return true;
+}
 
 #else
 #error "add this machine here and in bpf/arch/"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "inline_worker.h"
 #include "log.h"
 #include "options.h"
 #include "preflight.h"
@@ -56,6 +57,8 @@ int main(int argc, char **argv)
 	struct options o;
 	int code, err;
 
+	if (inline_worker_wanted(argc, argv))
+		return inline_worker_run();
 	preflight_std_fds();
 	if (signals_init())
 		return EXIT_ERROR;
