@@ -12,6 +12,7 @@ struct rprof_procs_map rprof_procs SEC(".maps");
 struct rprof_tids_map rprof_tids SEC(".maps");
 struct rprof_tables_map rprof_tables SEC(".maps");
 struct rprof_mappings_map rprof_mappings SEC(".maps");
+struct rprof_ns_map rprof_ns SEC(".maps");
 struct rprof_counters_map rprof_counters SEC(".maps");
 struct rprof_scratch_map rprof_scratch SEC(".maps");
 

@@ -63,6 +63,14 @@ struct rprof_mappings_map {
 	__type(value, struct rprof_mapping);
 };
 
+/* The pid namespace that numbers are of: written by rprof_find_ns, read with RPROF_CONFIG_NESTED. */
+struct rprof_ns_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rprof_ns);
+};
+
 /* What each CPU counts. One element; level is the nesting of programs on this CPU now. */
 struct rprof_cpu {
 	u64 counters[RPROF_COUNT_MAX];
@@ -82,6 +90,7 @@ extern struct rprof_procs_map rprof_procs SEC(".maps");
 extern struct rprof_tids_map rprof_tids SEC(".maps");
 extern struct rprof_tables_map rprof_tables SEC(".maps");
 extern struct rprof_mappings_map rprof_mappings SEC(".maps");
+extern struct rprof_ns_map rprof_ns SEC(".maps");
 extern struct rprof_counters_map rprof_counters SEC(".maps");
 
 static __always_inline struct rprof_cpu *this_cpu(void)

@@ -116,11 +116,35 @@ static __always_inline void bound_stack(struct scratch *s, u32 slot)
 	s->stack_end = s->stack_map.end;
 }
 
-/* The word at [sp + @skip] as the caller of the interrupted frame, if it can be a return address. */
-static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u64 how)
+__noinline int native_signal(u32 slot, u64 ra, u64 at, u32 how)
 {
-	int at = window_at(slot, s->frame.sp + skip, 8);
-	u64 pc;
+	struct scratch *s = scratch_at(slot);
+	struct unwind_frame handler;
+	int failed;
+
+	asm volatile("" : "+r"(ra), "+r"(at), "+r"(how));
+	if (!s || !ARCH_SIGRETURN_BYTES)
+		return 0;
+	if (bpf_probe_read_user(s->code, ARCH_SIGRETURN_BYTES, (void *)ra) ||
+	    !arch_is_sigreturn(s->code))
+		return 0;
+	handler = s->frame;
+	failed = arch_signal_frame(s, slot, at);
+	/* A handler without a frame has not touched the frame pointer; else the word is a stale one. */
+	if (how >= RPROF_HOW_WORD_SP && (failed || s->frame.fp != handler.fp)) {
+		s->frame = handler;
+		return 0;
+	}
+	s->in_signal = !failed;
+	return failed;
+}
+
+/* The word at [sp + @skip] as the caller of the interrupted frame, if it can be a return address. */
+static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u32 how)
+{
+	u64 pc, after = s->frame.sp + skip + 8;
+	u64 unchecked = 0;
+	int at = window_with(slot, after - 8, 8, 8 + ARCH_SIGNAL_BYTES);
 
 	if (at < 0)
 		return 0;
@@ -128,15 +152,20 @@ static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u64 
 	pc = *(u64 *)(s->window + at);
 	switch (executable(slot, pc)) {
 	case CODE_YES:
-		return push_frame(s, pc, how);
+		break;
 	case CODE_UNKNOWN:
 		/* A mere candidate that nobody can check is noise. */
 		if (how >= RPROF_HOW_WORD_SP)
 			return 0;
-		return push_frame(s, pc, how | RPROF_NATIVE_UNCHECKED);
+		unchecked = RPROF_NATIVE_UNCHECKED;
+		break;
 	default:
 		return 0;
 	}
+	if (push_frame(s, pc, how | unchecked))
+		return 1;
+	/* A handler whose frame is not up. */
+	return arch_may_be_signal(s, after) && native_signal(slot, pc, after, how);
 }
 
 /* An interrupted frame that is not up: what may be its caller, and how well that is proven. */
@@ -148,51 +177,86 @@ static __always_inline int push_missing_caller(struct scratch *s, u32 slot)
 		how = arch_repair(s->code);
 	if (how == RPROF_HOW_CHAIN)
 		return 0;
+	/* Back from a handler, and about to leave the signal frame. */
+	if (how == RPROF_HOW_SIGNAL)
+		return native_signal(slot, s->frame.ip, s->frame.sp, RPROF_HOW_PC);
 	if (how == RPROF_HOW_SP)
 		return push_word(s, slot, 0, RPROF_HOW_SP);
 	if (how == RPROF_HOW_SP8)
 		return push_word(s, slot, 8, RPROF_HOW_SP8);
 	if (push_word(s, slot, 0, RPROF_HOW_WORD_SP))
 		return 1;
-	return push_word(s, slot, 8, RPROF_HOW_WORD_SP8);
+	return s->in_signal ? 0 : push_word(s, slot, 8, RPROF_HOW_WORD_SP8);
+}
+
+__noinline int native_interrupted(u32 slot, u32 how)
+{
+	struct scratch *s = scratch_at(slot);
+	u64 unchecked = 0;
+	int code;
+
+	asm volatile("" : "+r"(how));
+	if (!s)
+		return 1;
+	s->in_signal = 0;
+	bound_stack(s, slot);
+	code = executable(slot, s->frame.ip);
+	/* What runs is code, and the table behind if it does not say so; a signal frame may lie. */
+	if (how == RPROF_HOW_SIGNAL && code == CODE_NO)
+		return walk_stop(s, RPROF_STOP_NOT_EXEC);
+	if (code != CODE_YES)
+		unchecked = RPROF_NATIVE_UNCHECKED;
+	if (push_frame(s, s->frame.ip, how | unchecked))
+		return 1;
+	/* Stack pointers of user code are 8-aligned on both architectures; if not, trust no word. */
+	if (ARCH_SP_WORDS && !(s->frame.sp & 7) && push_missing_caller(s, slot))
+		return 1;
+	return s->in_signal ? 0 : arch_chain_begin(s, slot);
 }
 
 __noinline int native_begin(u32 slot)
 {
 	struct scratch *s = scratch_at(slot);
-	u64 how;
 
 	if (!s)
 		return 1;
 	s->window_start = 0;
 	s->window_len = 0;
-	bound_stack(s, slot);
-	/* Code that runs is in executable memory; if the table does not say so, it is behind. */
-	how = executable(slot, s->frame.ip) == CODE_YES ? 0 : RPROF_NATIVE_UNCHECKED;
-	if (push_frame(s, s->frame.ip, how | RPROF_HOW_PC))
+	s->absent_now = 0;
+	return native_interrupted(slot, RPROF_HOW_PC);
+}
+
+/* The caller by the chain. 1: the walk is over. */
+static __always_inline int native_caller(struct scratch *s, u32 slot)
+{
+	u64 unchecked = 0;
+	int code;
+
+	if (arch_frame_next(s, slot))
 		return 1;
-	/* Stack pointers of user code are 8-aligned on both architectures; if not, trust no word. */
-	if (ARCH_SP_WORDS && !(s->frame.sp & 7) && push_missing_caller(s, slot))
+	/* The frame's ip is recorded before its link is tested: the outermost has link 0. */
+	code = executable(slot, s->frame.ip);
+	if (code == CODE_NO)
+		return walk_stop(s, RPROF_STOP_NOT_EXEC);
+	if (code != CODE_YES)
+		unchecked = RPROF_NATIVE_UNCHECKED;
+	if (push_frame(s, s->frame.ip, RPROF_HOW_CHAIN | unchecked))
 		return 1;
-	return arch_chain_begin(s, slot);
+	return arch_may_be_signal(s, s->frame.sp) &&
+	       native_signal(slot, s->frame.ip, s->frame.sp, RPROF_HOW_CHAIN);
 }
 
 __noinline int native_chunk(u32 slot)
 {
 	struct scratch *s = scratch_at(slot);
-	u64 how;
 
 	if (!s)
 		return 1;
 	for (int i = 0; i < RPROF_CHUNK; i++) {
-		if (arch_frame_next(s, slot))
-			return 1;
-		/* The frame's ip is recorded before its link is tested: the outermost has link 0. */
-		how = executable(slot, s->frame.ip);
-		if (how == CODE_NO)
-			return walk_stop(s, RPROF_STOP_NOT_EXEC);
-		how = how == CODE_YES ? 0 : RPROF_NATIVE_UNCHECKED;
-		if (push_frame(s, s->frame.ip, how | RPROF_HOW_CHAIN))
+		int over = s->in_signal ? native_interrupted(slot, RPROF_HOW_SIGNAL) :
+					  native_caller(s, slot);
+
+		if (over)
 			return 1;
 	}
 	return 0;

@@ -15,7 +15,20 @@ int find_mapping(u32 slot);
 enum { CODE_NO, CODE_YES, CODE_UNKNOWN };
 int executable(u32 slot, u64 addr);
 
-/* Push the interrupted frame and what may be its missing caller. 1: the walk is over. */
+/*
+ * Push scratch.frame, which was interrupted by the sample (@how RPROF_HOW_PC) or by a signal, and
+ * what may be its missing caller. 1: the walk is over.
+ */
+int native_interrupted(u32 slot, u32 how);
+
+/*
+ * Does the code at @ra return from a signal handler whose signal frame has its words at @at? Then
+ * scratch.frame becomes what the signal interrupted, and scratch.in_signal is set. @how @ra was
+ * found: of a mere candidate more is asked. 1: the signal frame is no good, and the walk over.
+ */
+int native_signal(u32 slot, u64 ra, u64 at, u32 how);
+
+/* Push the first frames. 1: the walk is over. */
 int native_begin(u32 slot);
 
 /* Push up to RPROF_CHUNK callers. 1: the walk is over, scratch.stop says why. */

@@ -9,16 +9,15 @@
 #include "scratch.bpf.h"
 #include "native.bpf.h"
 #include "emit.bpf.h"
+#include "ids.bpf.h"
 #include "arch/arch.h"
 
 #define NATIVE_CALLS ((RPROF_MAX_NATIVE + RPROF_CHUNK - 1) / RPROF_CHUNK)
 #define TIMED_MASK 15	/* one run of 16 is timed: a reading of the clock is 3 % of a sample */
 
-extern const volatile struct rprof_config rprof_config;
-
 static __always_inline bool followed(const struct rprof_proc *proc, u32 tid)
 {
-	if (!tid) /* idle */
+	if (!(u32)bpf_get_current_pid_tgid()) /* idle */
 		return false;
 	if (proc && (proc->flags & RPROF_PROC_WAIT_EXEC))
 		return false;
@@ -122,6 +121,11 @@ static __always_inline void walk_native(struct bpf_perf_event_data *ctx, struct 
 	s->stop = RPROF_STOP_NONE;
 	if (rprof_config.flags & RPROF_CONFIG_NO_USER)
 		return;
+	/* Without a number of its own nothing of it can be read, so no address has a meaning. */
+	if (!s->stack.tgid) {
+		s->stop = RPROF_STOP_OTHER_NS;
+		return;
+	}
 	s->stop = user ? arch_ctx_frame(ctx, &s->frame) : saved_frame(s, task_regs);
 	if (s->stop != RPROF_STOP_END)
 		return;
@@ -154,12 +158,9 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
 					struct rprof_cpu *cpu, u32 slot,
 					const struct rprof_proc *proc, bool task_regs)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
 	bool user = arch_ctx_user(ctx);
 
 	s->time_ns = bpf_ktime_get_ns();
-	s->tid = pid_tgid;
-	s->stack.tgid = pid_tgid >> 32;
 	s->stack.n_kernel = 0;
 	s->stack.n_native = 0;
 	s->stack.n_python = 0;
@@ -183,7 +184,7 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
 
 static __always_inline int on_tick(struct bpf_perf_event_data *ctx, bool task_regs)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u64 pid_tgid = current_ids();
 	struct rprof_cpu *cpu = this_cpu();
 	const struct rprof_proc *proc;
 	struct scratch *s;
@@ -205,6 +206,8 @@ static __always_inline int on_tick(struct bpf_perf_event_data *ctx, bool task_re
 		cpu->counters[RPROF_STOP_LOST_SCRATCH]++;
 		return 0;
 	}
+	s->tid = pid_tgid;
+	s->stack.tgid = tgid;
 	cpu->level++;
 	take_sample(ctx, s, cpu, slot, proc, task_regs);
 	cpu->level--;
@@ -229,80 +232,4 @@ SEC("?perf_event")
 int rprof_clock_btf(struct bpf_perf_event_data *ctx)
 {
 	return on_tick(ctx, true);
-}
-
-static __always_inline void send_space(u32 tgid, u32 execs, u8 why, u64 flags)
-{
-	struct rprof_space space = {};
-	struct rprof_cpu *cpu;
-
-	space.h.type = RPROF_RECORD_SPACE;
-	space.h.len = sizeof(space);
-	space.time_ns = bpf_ktime_get_ns();
-	space.tgid = tgid;
-	space.space = execs;
-	space.why = why;
-	if (!bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), flags))
-		return;
-	cpu = this_cpu();
-	if (cpu)
-		cpu->counters[RPROF_STOP_LOST_SPACE]++;
-}
-
-/*
- * A followed process has a new image: its mapping table no longer counts, and user space is told
- * in ring order, before any sample of the new image. A raw tracepoint needs neither tracefs nor BTF.
- */
-SEC("raw_tp/sched_process_exec")
-int rprof_exec(struct bpf_raw_tracepoint_args *ctx)
-{
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct rprof_proc *proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
-
-	if (!proc)
-		return 0;
-	/* The other threads of this process are gone by now (de_thread in fs/exec.c). */
-	proc->execs++;
-	proc->flags &= ~RPROF_PROC_WAIT_EXEC;
-	send_space(tgid, proc->execs, RPROF_SPACE_EXEC, BPF_RB_FORCE_WAKEUP);
-	return 0;
-}
-
-/*
- * Have all threads of current's process ended, current last? do_exit() counts signal->live down
- * before the tracepoint. Where the offsets are not known the end of the first thread is a hint.
- */
-static __always_inline bool process_ends(u64 pid_tgid, bool *sure)
-{
-	u64 signal = 0, task = bpf_get_current_task();
-	int live = 1;
-
-	*sure = rprof_config.task_signal;
-	if (!*sure)
-		return pid_tgid >> 32 == (u32)pid_tgid;
-	if (bpf_probe_read_kernel(&signal, sizeof(signal),
-				  (void *)(task + rprof_config.task_signal)) ||
-	    bpf_probe_read_kernel(&live, sizeof(live), (void *)(signal + rprof_config.signal_live)))
-		return false;
-	return live == 0;
-}
-
-/* Numbers of what ends may be others' at once: they are followed no more. */
-SEC("raw_tp/sched_process_exit")
-int rprof_exit(struct bpf_raw_tracepoint_args *ctx)
-{
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	u32 tgid = pid_tgid >> 32, tid = pid_tgid;
-	struct rprof_proc *proc;
-	bool sure;
-
-	if (rprof_config.filter == RPROF_FILTER_TID)
-		bpf_map_delete_elem(&rprof_tids, &tid);
-	proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
-	if (!proc || !process_ends(pid_tgid, &sure))
-		return 0;
-	send_space(tgid, proc->execs, RPROF_SPACE_EXIT, BPF_RB_NO_WAKEUP);
-	if (sure)
-		bpf_map_delete_elem(&rprof_procs, &tgid);
-	return 0;
 }

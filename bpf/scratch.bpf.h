@@ -13,7 +13,7 @@
 #include "rprof/config.h"
 
 #define WINDOW 4096u		/* bytes of a window; one read of it costs 73 ns, one of 16 B 35 ns */
-#define WINDOW_SLACK 128u	/* a masked offset plus what is read there stays inside */
+#define WINDOW_SLACK 256u	/* a masked offset plus what is read there stays inside */
 
 /* What a walker needs to find the caller. Which of it an architecture uses is its own business. */
 struct unwind_frame {
@@ -38,6 +38,7 @@ struct scratch {
 	u64 stack_end;			/* end of the mapping sp lies in; ~0: not known */
 	u64 chain_flags;		/* RPROF_NATIVE_* of every frame of this walk */
 	u32 stop;			/* enum rprof_stop of the native walk */
+	u32 in_signal;			/* frame is what a signal interrupted: not pushed yet */
 
 	u32 hash_at;			/* next word of the record to hash */
 	u64 hash;
@@ -55,7 +56,8 @@ struct scratch {
 	u64 window_start;		/* user address of window[0] */
 	u64 window_len;			/* valid bytes */
 	u64 absent_page;		/* that a window could not reach into; of table_key */
-	u8 code[16];			/* at the interrupted pc */
+	u64 absent_now;			/* the same, seen in this walk */
+	u8 code[16];			/* at the interrupted pc, or a return address */
 	u64 reads;
 	u64 read_faults;
 	u64 searches;

@@ -42,8 +42,27 @@ __noinline int window_at(u32 slot, u64 addr, u64 need)
 	if (!window_read(s, addr, len))
 		return s->window_len < need ? -1 : 0;
 	/* Two pages at most were asked for; the first alone may do. */
-	if (len <= to_page_end || to_page_end < need)
+	if (len <= to_page_end)
 		return -1;
-	s->absent_page = addr + to_page_end;
+	s->absent_now = s->absent_page = addr + to_page_end;
+	if (to_page_end < need)
+		return -1;
 	return window_read(s, addr, to_page_end);
+}
+
+__noinline int window_with(u32 slot, u64 addr, u64 need, u64 more)
+{
+	struct scratch *s = scratch_at(slot);
+	u64 to_page_end = WINDOW - (addr & (WINDOW - 1));
+
+	if (!s)
+		return -1;
+	if (s->stack_end - addr >= more &&
+	    (to_page_end >= more || addr + to_page_end != s->absent_now)) {
+		int at = window_at(slot, addr, more);
+
+		if (at >= 0)
+			return at;
+	}
+	return window_at(slot, addr, need);
 }

@@ -25,4 +25,7 @@ static __always_inline int walk_stop(struct scratch *s, u32 stop)
  */
 int window_at(u32 slot, u64 addr, u64 need);
 
+/* The same, and [@addr, @addr + @more) if that is not known to be missing; @need <= @more. */
+int window_with(u32 slot, u64 addr, u64 need, u64 more);
+
 #endif

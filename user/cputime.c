@@ -15,6 +15,8 @@
 
 #include "array.h"
 #include "log.h"
+#include "proc.h"
+#include "target.h"
 
 #define CLOCK_PROOF_NS 2000000ULL /* CPU time that an event cannot overlook */
 #define MAX_TRIES 50	/* readings of a process's thread list until it is stable */
@@ -38,11 +40,16 @@ struct cputime {
 	__u64 lost_ns;		/* by the process's clock, while its event was gone */
 	bool all, unsure, on_exec;
 	bool no_inherit_thread;	/* 5.10: children of the process are inherited as well */
+	bool children;		/* and they are meant to be */
 	__u64 busy_at_start;	/* of all CPUs, ns */
 };
 
-struct tids {
-	__u32 *ids;
+struct task {
+	__u32 tid, pid;
+};
+
+struct tasks {
+	struct task *items;
 	size_t n, cap;
 };
 
@@ -76,7 +83,7 @@ static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool
 		.config = PERF_COUNT_SW_TASK_CLOCK,
 		.disabled = 1,
 		.inherit = inherit,
-		.inherit_thread = inherit && !c->no_inherit_thread, /* 5.13 */
+		.inherit_thread = inherit && !c->children && !c->no_inherit_thread, /* 5.13 */
 		.enable_on_exec = on_exec,
 	};
 	struct event *events;
@@ -87,7 +94,7 @@ static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool
 		return -ENOMEM;
 	c->events = events;
 	fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0 && errno == EINVAL && inherit && !c->no_inherit_thread) {
+	if (fd < 0 && errno == EINVAL && attr.inherit_thread) {
 		c->no_inherit_thread = true;
 		c->unsure = true;
 		return add_event(c, pid, tid, inherit, on_exec);
@@ -99,54 +106,75 @@ static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool
 	return 0;
 }
 
-static int compare_tids(const void *a, const void *b)
+static int compare_tasks(const void *a, const void *b)
 {
-	__u32 x = *(const __u32 *)a, y = *(const __u32 *)b;
+	const struct task *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* The threads of @pid now, sorted. */
-static int read_tids(__u32 pid, struct tids *t)
+/* Add the threads of @pid now. */
+static int read_tasks(__u32 pid, struct tasks *t)
 {
 	char path[64];
 	struct dirent *e;
 	DIR *dir;
 	int err = 0;
 
-	t->n = 0;
-	snprintf(path, sizeof(path), "/proc/%u/task", pid);
+	proc_path(path, sizeof(path), "%u/task", pid);
 	dir = opendir(path);
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while ((e = readdir(dir))) {
-		__u32 *ids;
+		struct task *items;
 
 		if (!isdigit((unsigned char)e->d_name[0]))
 			continue;
-		ids = array_grow(t->ids, &t->cap, t->n + 1, sizeof(*ids));
-		if (!ids) {
+		items = array_grow(t->items, &t->cap, t->n + 1, sizeof(*items));
+		if (!items) {
 			err = -ENOMEM;
 			break;
 		}
-		t->ids = ids;
-		t->ids[t->n++] = strtoul(e->d_name, NULL, 10);
+		t->items = items;
+		t->items[t->n++] = (struct task){ strtoul(e->d_name, NULL, 10), pid };
 	}
 	closedir(dir);
-	qsort(t->ids, t->n, sizeof(*t->ids), compare_tids);
 	return err;
 }
 
-static bool same_tids(const struct tids *a, const struct tids *b)
+/* All that is to be counted for the processes @roots now, sorted; at least one of them is there. */
+static int read_all_tasks(const struct cputime *c, const __u32 *roots, size_t n, struct tasks *t)
 {
-	return a->n == b->n && !memcmp(a->ids, b->ids, a->n * sizeof(*a->ids));
+	__u32 *pids = NULL;
+	int err = 0;
+
+	t->n = 0;
+	if (!c->children)
+		err = n ? read_tasks(roots[0], t) : 0;
+	else
+		err = target_descendants(roots, n, &pids, &n);
+	for (size_t i = 0; !err && pids && i < n; i++) {
+		err = read_tasks(pids[i], t);
+		if (err == -ESRCH)
+			err = 0;
+	}
+	free(pids);
+	if (!err && !t->n)
+		err = -ESRCH;
+	qsort(t->items, t->n, sizeof(*t->items), compare_tasks);
+	return err;
 }
 
-/* One event per thread of @before; threads that ended meanwhile need none. */
-static int add_threads(struct cputime *c, __u32 pid, const struct tids *before)
+static bool same_tasks(const struct tasks *a, const struct tasks *b)
+{
+	return a->n == b->n && !memcmp(a->items, b->items, a->n * sizeof(*a->items));
+}
+
+/* One event per task of @before; those that ended meanwhile need none. */
+static int add_tasks(struct cputime *c, const struct tasks *before)
 {
 	for (size_t i = 0; i < before->n; i++) {
-		int err = add_event(c, pid, before->ids[i], true, false);
+		int err = add_event(c, before->items[i].pid, before->items[i].tid, true, false);
 
 		if (err && err != -ESRCH)
 			return err;
@@ -154,33 +182,46 @@ static int add_threads(struct cputime *c, __u32 pid, const struct tids *before)
 	return 0;
 }
 
-int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec)
+/*
+ * A task that appears between the two readings has an inherited event or none, by whether its parent
+ * had one already: it cannot be told, so such a round is done again.
+ */
+static int add_roots(struct cputime *c, const __u32 *roots, size_t n_roots)
 {
-	struct tids before = {}, after = {};
+	struct tasks before = {}, after = {};
 	size_t n = c->n_events;
 	int err = 0;
 
-	if (on_exec)
-		return add_event(c, pid, pid, true, true);
-	/*
-	 * A thread that appears between the two readings has an inherited event or none, by whether
-	 * its parent had one already: it cannot be told, so such a round is done again.
-	 */
 	for (int i = 0; i < MAX_TRIES; i++) {
 		close_from(c, n);
-		err = read_tids(pid, &before);
+		err = read_all_tasks(c, roots, n_roots, &before);
 		if (!err)
-			err = add_threads(c, pid, &before);
+			err = add_tasks(c, &before);
 		if (!err)
-			err = read_tids(pid, &after);
-		if (err || same_tids(&before, &after))
+			err = read_all_tasks(c, roots, n_roots, &after);
+		if (err || same_tasks(&before, &after))
 			goto out;
 	}
 	c->unsure = true;
 out:
-	free(before.ids);
-	free(after.ids);
+	free(before.items);
+	free(after.items);
 	return err;
+}
+
+int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec)
+{
+	return on_exec ? add_event(c, pid, pid, true, true) : add_roots(c, &pid, 1);
+}
+
+int cputime_add_trees(struct cputime *c, const __u32 *roots, size_t n)
+{
+	return n ? add_roots(c, roots, n) : 0;
+}
+
+void cputime_with_children(struct cputime *c)
+{
+	c->children = true;
 }
 
 int cputime_add_thread(struct cputime *c, __u32 tid)
@@ -253,6 +294,14 @@ int cputime_read(struct cputime *c, __u64 *ns)
 	return err;
 }
 
+static bool has_event(const struct cputime *c, __u32 pid)
+{
+	for (size_t i = 0; i < c->n_events; i++)
+		if (c->events[i].pid == pid)
+			return true;
+	return false;
+}
+
 /* CPU time of a process by its clock, ended threads included. */
 static int read_clock(__u32 pid, __u64 *ns)
 {
@@ -269,7 +318,9 @@ void cputime_on_exec(struct cputime *c, __u32 pid)
 {
 	struct suspect *grown, s = { .pid = pid };
 
-	if (c->all || read_clock(pid, &s.clock_ns) || read_events(c, pid, &s.count_ns))
+	/* What an inherited event has counted is in the sum of the one that it comes from. */
+	if (c->all || !has_event(c, pid) || read_clock(pid, &s.clock_ns) ||
+	    read_events(c, pid, &s.count_ns))
 		return;
 	for (size_t i = 0; i < c->n_suspects; i++)
 		if (c->suspects[i].pid == pid) {

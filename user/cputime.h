@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 struct cputime;
 
@@ -22,6 +23,13 @@ void cputime_free(struct cputime *c);
  * until it is stable. Return: 0, or -errno.
  */
 int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec);
+/*
+ * cputime_add_trees() - count all threads of the processes @roots, of those below them
+ * (target_descendants()), and what all these create, processes as well. As above; once, before others.
+ */
+int cputime_add_trees(struct cputime *c, const __u32 *roots, size_t n);
+/* From here on processes that are added count with what they start: -s. */
+void cputime_with_children(struct cputime *c);
 int cputime_add_thread(struct cputime *c, __u32 tid);
 int cputime_add_all(struct cputime *c);	/* the busy time of all CPUs, to 10 ms (/proc/stat) */
 
@@ -31,7 +39,7 @@ int cputime_start(struct cputime *c);
  * cputime_on_exec() - @pid has a new image. The kernel takes the events of a process away that
  * executes a set-user-ID or unreadable program (perf_event_exec() in kernel/events/core.c), and does
  * not say so: cputime_tick(), called once a second, compares with the process's CPU clock, and
- * counts it anew from there.
+ * counts it anew from there. (Not for a child with an inherited event: its part is not known.)
  */
 void cputime_on_exec(struct cputime *c, __u32 pid);
 void cputime_tick(struct cputime *c);

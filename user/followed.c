@@ -2,6 +2,8 @@
 #include "followed.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cputime.h"
@@ -35,6 +37,64 @@ static int add_process(__u32 pid, struct processes *processes, struct cputime *c
 	return err ? err : cputime_add_process(cputime, pid, false);
 }
 
+static bool has_id(const __u32 *ids, size_t n, __u32 id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* Follow those of @ids that are not among the @n_old sorted ones. Return: how many, or -errno. */
+static int follow_new(const __u32 *ids, size_t n, const __u32 *old, size_t n_old,
+		      struct processes *processes)
+{
+	int n_new = 0;
+
+	for (size_t i = 0, k = 0; i < n; i++) {
+		int err;
+
+		while (k < n_old && old[k] < ids[i])
+			k++;
+		if (k < n_old && old[k] == ids[i])
+			continue;
+		err = processes_follow(processes, ids[i], RPROF_PROC_FOLLOW | RPROF_PROC_TREE);
+		n_new++;
+		/* Ended meanwhile; or the kernel side has it already, and says so in a record. */
+		if (err && err != -ESRCH && err != -ENOENT && err != -EEXIST)
+			return err;
+	}
+	return n_new;
+}
+
+/*
+ * Everything below @roots. Once a process is followed the kernel side follows its children, so that
+ * what is missed is older than that, and seen by the next look. Return: 0 or -errno.
+ */
+static int follow_trees(const __u32 *roots, size_t n_roots, struct processes *processes)
+{
+	__u32 *ids, *old = NULL;
+	size_t n, n_old = 0;
+	int found = 1, err;
+
+	while (found > 0) {
+		err = target_descendants(roots, n_roots, &ids, &n);
+		if (err) {
+			found = err;
+			break;
+		}
+		found = follow_new(ids, n, old, n_old, processes);
+		free(old);
+		old = ids;
+		n_old = n;
+	}
+	for (size_t i = 0; !found && i < n_roots; i++)
+		if (!has_id(old, n_old, roots[i]))
+			found = -ESRCH;
+	free(old);
+	return found;
+}
+
 static int add_thread(__u32 tid, struct processes *processes, struct session *session,
 		      struct cputime *cputime)
 {
@@ -55,9 +115,19 @@ static int add_thread(__u32 tid, struct processes *processes, struct session *se
 int followed_add(const struct options *o, pid_t command, struct processes *processes,
 		 struct session *session, struct cputime *cputime)
 {
+	const __u32 tree = o->subprocesses ? RPROF_PROC_TREE : 0;
 	int err;
 
-	for (size_t i = 0; i < o->n_pids; i++) {
+	if (o->subprocesses)
+		cputime_with_children(cputime);
+	if (o->subprocesses && o->n_pids) {
+		err = follow_trees(o->pids, o->n_pids, processes);
+		if (!err)
+			err = cputime_add_trees(cputime, o->pids, o->n_pids);
+		if (err)
+			return explain("-s -p", o->pids[0], err);
+	}
+	for (size_t i = 0; i < o->n_pids && !o->subprocesses; i++) {
 		err = add_process(o->pids[i], processes, cputime);
 		if (err)
 			return explain("-p", o->pids[i], err);
@@ -69,7 +139,7 @@ int followed_add(const struct options *o, pid_t command, struct processes *proce
 	}
 	if (command) {
 		err = processes_follow(processes, command,
-				       RPROF_PROC_FOLLOW | RPROF_PROC_WAIT_EXEC);
+				       RPROF_PROC_FOLLOW | RPROF_PROC_WAIT_EXEC | tree);
 		if (!err)
 			err = cputime_add_process(cputime, command, true);
 		if (err)

@@ -49,6 +49,21 @@ static __u32 offset_of(const struct btf *btf, const char *type, const char *memb
 	return offset > 0 ? offset : 0;
 }
 
+/* Of struct pid, include/linux/pid.h: the numbers of a task, by namespace. */
+static void pid_offsets(const struct btf *btf, struct rprof_config *c)
+{
+	int upid = btf__find_by_name_kind(btf, "upid", BTF_KIND_STRUCT);
+
+	c->task_leader = offset_of(btf, "task_struct", "group_leader");
+	c->pid_level = offset_of(btf, "pid", "level");
+	c->pid_numbers = offset_of(btf, "pid", "numbers");
+	c->upid_ns = offset_of(btf, "upid", "ns");
+	c->upid_size = upid > 0 ? btf__resolve_size(btf, upid) : 0;
+	if (c->task_leader && c->pid_level && c->pid_numbers && c->upid_ns && c->upid_size &&
+	    !member_offset(btf, upid, "nr", 0))
+		c->task_thread_pid = offset_of(btf, "task_struct", "thread_pid");
+}
+
 void kernel_offsets(struct rprof_config *c)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -64,7 +79,18 @@ void kernel_offsets(struct rprof_config *c)
 	c->signal_live = offset_of(btf, "signal_struct", "live");
 	if (!c->signal_live)
 		c->task_signal = 0;
+	c->task_pid = offset_of(btf, "task_struct", "pid");
+	c->task_tgid = offset_of(btf, "task_struct", "tgid");
+	pid_offsets(btf, c);
 	btf__free(btf);
+}
+
+bool kernel_knows_namespaces(void)
+{
+	struct rprof_config c = {};
+
+	kernel_offsets(&c);
+	return c.task_thread_pid;
 }
 
 __u32 kernel_max_stack(void)

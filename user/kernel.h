@@ -11,6 +11,9 @@
 /* Fill the offsets into kernel structs and thread_size from the kernel's BTF; 0 where there is none. */
 void kernel_offsets(struct rprof_config *c);
 
+/* Are the offsets of RPROF_CONFIG_NESTED known? */
+bool kernel_knows_namespaces(void);
+
 /* Frames of a kernel stack that bpf_get_stack() returns at most: kernel.perf_event_max_stack. */
 __u32 kernel_max_stack(void);
 

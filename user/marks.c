@@ -11,6 +11,11 @@
 #include "rprof/stop.h"
 #include "rprof/record.h"
 
+bool marks_is_interrupted(unsigned int how)
+{
+	return how == RPROF_HOW_PC || how == RPROF_HOW_SIGNAL;
+}
+
 static bool is_word(const struct marks_frame *f)
 {
 	return f->how == RPROF_HOW_SP || f->how == RPROF_HOW_SP8 || f->how == RPROF_HOW_WORD_SP ||
@@ -36,15 +41,17 @@ static bool instruction_proves(const struct cfi_rule *rule, unsigned int how)
 	       (how == RPROF_HOW_SP || how == RPROF_HOW_SP8);
 }
 
-/* The frame among the words after the interrupted one that is its caller; 0: none. */
-static size_t proven_caller(const struct marks_frame *frames, size_t first_chain)
+/* The frame among the words of the interrupted one that is its caller; @interrupted: none. */
+static size_t proven_caller(const struct marks_frame *frames, size_t interrupted, size_t end)
 {
-	for (size_t i = 1; i < first_chain; i++) {
-		if (frames[i].executable && (rule_proves(&frames[0].rule, frames[i].how) ||
-					     instruction_proves(&frames[0].rule, frames[i].how)))
+	const struct cfi_rule *rule = &frames[interrupted].rule;
+
+	for (size_t i = interrupted + 1; i < end; i++) {
+		if (frames[i].executable &&
+		    (rule_proves(rule, frames[i].how) || instruction_proves(rule, frames[i].how)))
 			return i;
 	}
-	return 0;
+	return interrupted;
 }
 
 /*
@@ -87,7 +94,7 @@ static void judge_last(const struct marks_frame *f, unsigned int stop, struct ma
 
 	v->above = mark_of(&f->rule);
 	/* A start routine of assembly has no rule, and the chain's end is all it says. */
-	if (v->above == MARK_NO_RULE && proper_end && f->how != RPROF_HOW_PC)
+	if (v->above == MARK_NO_RULE && proper_end && !marks_is_interrupted(f->how))
 		v->above = MARK_NONE;
 	if (f->rule.state == CFI_END || is_cut(v->above) || proper_end)
 		return;
@@ -95,7 +102,8 @@ static void judge_last(const struct marks_frame *f, unsigned int stop, struct ma
 	 * In the middle of a call, its frame not up: built without frame pointers, so that the
 	 * chain is whatever the code above left in the register. That is what went wrong.
 	 */
-	if (f->rule.state == CFI_FP_UNTOUCHED && f->how != RPROF_HOW_PC && is_chain_failure(stop)) {
+	if (f->rule.state == CFI_FP_UNTOUCHED && !marks_is_interrupted(f->how) &&
+	    is_chain_failure(stop)) {
 		v->above = MARK_NO_FRAME_POINTER;
 		return;
 	}
@@ -103,39 +111,68 @@ static void judge_last(const struct marks_frame *f, unsigned int stop, struct ma
 	v->stop = stop;
 }
 
-void marks_judge(const struct marks_frame *frames, size_t n, unsigned int stop,
-		 struct marks_verdict *verdicts)
+/*
+ * The frames from an interrupted one up to the next, which a signal interrupted. The kernel side has
+ * read the code of a trampoline, so that what comes after it is proven; its rule, if it has one, only
+ * says that it is a signal frame.
+ * @end: the next interrupted frame, or the number of frames
+ * Return: is frame @end the next one of the stack?
+ */
+static bool judge_segment(const struct marks_frame *frames, size_t first, size_t end, bool last,
+			  unsigned int stop, struct marks_verdict *verdicts)
 {
-	size_t at = 0, next = 1;
-	size_t caller;
+	size_t at, next = first + 1;
 
-	memset(verdicts, 0, n * sizeof(*verdicts));
-	for (size_t i = 0; i < n; i++)
-		verdicts[i].blame = i;
-	while (next < n && is_word(&frames[next]))
+	while (next < end && is_word(&frames[next]))
 		next++;
-	verdicts[0].shown = true;
-	caller = proven_caller(frames, next);
-	if (caller) {
-		verdicts[caller].shown = true;
-		/* Its frame may be up, but the register is what the interrupted one made of it. */
-		if (frames[0].rule.state != CFI_FP_UNTOUCHED) {
-			if (frames[caller].rule.state != CFI_END)
-				verdicts[caller].above = mark_of(&frames[0].rule);
-			verdicts[caller].blame = 0;
-			return;
-		}
-		at = caller;
+	at = proven_caller(frames, first, next);
+	verdicts[at].shown = true;
+	if (!last && at == end - 1)
+		return true;
+	/* The trampoline is a word, and not the caller. */
+	if (!last && next == end) {
+		verdicts[at].above = MARK_SIGNAL_FRAME;
+		return false;
 	}
-	for (; next < n; at = next++) {
+	/* Its frame may be up, but the register is what the interrupted one made of it. */
+	if (at != first && frames[first].rule.state != CFI_FP_UNTOUCHED) {
+		if (frames[at].rule.state != CFI_END)
+			verdicts[at].above = mark_of(&frames[first].rule);
+		verdicts[at].blame = first;
+		return false;
+	}
+	for (; next < end; at = next++) {
 		verdicts[at].above = mark_of(&frames[at].rule);
 		if (frames[at].rule.state == CFI_END || is_cut(verdicts[at].above))
-			return;
+			return false;
 		if (!frames[next].executable) {
-			stop = RPROF_STOP_NOT_EXEC;
-			break;
+			judge_last(&frames[at], RPROF_STOP_NOT_EXEC, &verdicts[at]);
+			return false;
 		}
 		verdicts[next].shown = true;
 	}
-	judge_last(&frames[at], stop, &verdicts[at]);
+	if (last)
+		judge_last(&frames[at], stop, &verdicts[at]);
+	return !last;
+}
+
+void marks_judge(const struct marks_frame *frames, size_t n, unsigned int stop,
+		 struct marks_verdict *verdicts)
+{
+	memset(verdicts, 0, n * sizeof(*verdicts));
+	for (size_t i = 0; i < n; i++)
+		verdicts[i].blame = i;
+	for (size_t first = 0, end; first < n; first = end) {
+		end = first + 1;
+		while (end < n && frames[end].how != RPROF_HOW_SIGNAL)
+			end++;
+		verdicts[first].shown = true;
+		if (!judge_segment(frames, first, end, end == n, stop, verdicts))
+			return;
+		if (!frames[end].executable) {
+			verdicts[end - 1].above = MARK_STOP;
+			verdicts[end - 1].stop = RPROF_STOP_NOT_EXEC;
+			return;
+		}
+	}
 }

@@ -24,7 +24,7 @@ enum mark {
 	MARK_CALLER_UNKNOWN,		/* a frame or more is missing here; those above stand */
 	MARK_NO_FRAME_POINTER,		/* code without frame pointers: nothing above */
 	MARK_NO_RULE,			/* the file says nothing of this code: nothing above */
-	MARK_SIGNAL_FRAME,		/* above is what a signal interrupted: not followed */
+	MARK_SIGNAL_FRAME,		/* above is what a signal interrupted: not followed, or not proven */
 	MARK_STOP,			/* the walk ended here for a reason: nothing above */
 };
 
@@ -35,9 +35,13 @@ struct marks_verdict {
 	size_t blame;			/* frame whose code is the reason */
 };
 
+/* Was a frame found so interrupted, by the sample or by a signal? Its rule is the one at its pc. */
+bool marks_is_interrupted(unsigned int how);
+
 /*
  * marks_judge() - one verdict for each of @n frames, leaf first, at least one.
- * @frames: the interrupted one, the words from its stack, the chain (record.h, enum rprof_how)
+ * @frames: the interrupted one, the words from its stack, the chain (record.h, enum rprof_how); and
+ * the same again for each one that a signal interrupted, after the trampoline
  * @stop: why the walk ended
  */
 void marks_judge(const struct marks_frame *frames, size_t n, unsigned int stop,

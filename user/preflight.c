@@ -8,16 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "caps.h"
+#include "kernel.h"
 #include "log.h"
 #include "options.h"
+#include "proc.h"
 #include "target.h"
-
-/* Inode of the first pid namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h. */
-#define INIT_PID_NS 0xEFFFFFFCu
 
 #define MAX_RATE "/proc/sys/kernel/perf_event_max_sample_rate"
 
@@ -79,16 +77,16 @@ static int check_rate(const struct options *o)
 	return -ERANGE;
 }
 
-/* The kernel side sees the pids of the first namespace; ours would silently match nothing. */
+/* In a pid namespace our numbers are not the kernel's own: it must be able to find ours. */
 static int check_pid_namespace(void)
 {
-	struct stat st;
+	int err = proc_init();
 
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == INIT_PID_NS)
-		return 0;
+	if (err || !proc_is_nested() || kernel_knows_namespaces())
+		return err;
 	log_error(
-		"rprof-bpf runs in a pid namespace of its own (a container?): its pids are not the "
-		"kernel's, so nothing would match (run it on the host, or with --pid=host)");
+		"rprof-bpf runs in a pid namespace of its own (a container?), whose numbers it cannot "
+		"find in a kernel without BTF (run it on the host, or with --pid=host)");
 	return -ENOTSUP;
 }
 

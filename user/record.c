@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stop.h"
+
 static bool all_zero(const __u8 *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -21,14 +23,7 @@ static bool all_zero(const __u8 *bytes, size_t n)
 /* May a walk have ended for this reason? The losses are counters only: such a stack is not sent. */
 static bool is_walk_stop(__u8 stop)
 {
-	switch (stop) {
-	case RPROF_STOP_LOST_RING:
-	case RPROF_STOP_LOST_SCRATCH:
-	case RPROF_STOP_LOST_SPACE:
-		return false;
-	default:
-		return stop < RPROF_STOP_MAX;
-	}
+	return stop < RPROF_STOP_MAX && !stop_is_loss(stop);
 }
 
 static int check_sample(const struct rprof_sample *s)

@@ -12,6 +12,7 @@
 #include "caps.h"
 #include "kernel.h"
 #include "log.h"
+#include "proc.h"
 #include "record.h"
 #include "sampler.h"
 #include "spaces.h"
@@ -21,7 +22,7 @@
 
 struct session {
 	struct rprof_bpf *bpf;
-	struct bpf_link *exec_link, *exit_link;
+	struct bpf_link *exec_link, *exit_link, *fork_link;
 	struct ring_buffer *ring;
 	struct tables *tables;
 	struct sampler *sampler;
@@ -29,6 +30,7 @@ struct session {
 	__u64 period_ns;
 	__u64 bad_records;
 	struct bpf_program *clock;
+	bool follows_forks;
 	__u64 *per_cpu;		/* scratch of session_counters() */
 	size_t per_cpu_stride;	/* in words */
 	int n_possible;
@@ -57,6 +59,19 @@ static int on_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
+/* Whose numbers count, and whose children; preflight() has seen that namespaces are known. */
+static void configure_processes(struct session *s, struct rprof_config *c, bool forks)
+{
+	bool nested = proc_is_nested();
+
+	if (nested)
+		c->flags |= RPROF_CONFIG_NESTED;
+	s->follows_forks = forks && c->task_pid && c->task_tgid;
+	bpf_program__set_autoload(s->bpf->progs.rprof_find_ns, nested);
+	bpf_program__set_autoload(s->bpf->progs.rprof_fork, s->follows_forks);
+	bpf_program__set_autoload(s->bpf->progs.rprof_set_table, s->follows_forks);
+}
+
 static int configure(struct session *s, const struct session_config *config)
 {
 	struct rprof_config *c = (struct rprof_config *)&s->bpf->rodata->rprof_config;
@@ -75,6 +90,7 @@ static int configure(struct session *s, const struct session_config *config)
 	c->ring_quarter = config->ring_size / 4;
 	c->max_kernel = kernel_max_stack();
 	kernel_offsets(c);
+	configure_processes(s, c, config->forks);
 	log_debug("user registers of samples in the kernel: %s",
 		  task_regs	? "bpf_task_pt_regs" :
 		  c->task_stack ? "from the top of the kernel stack" :
@@ -100,6 +116,32 @@ static void explain_load(int err)
 		  err == -EMFILE ? "raise ulimit -n" : "-vv shows the kernel's own words");
 }
 
+/* Run a program that is attached nowhere, as this thread. Return: its own value, or -errno. */
+static int run(const struct bpf_program *program, __u64 arg0, __u64 arg1)
+{
+	__u64 args[] = { arg0, arg1 };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
+	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+
+	return err ? err : (int)opts.retval;
+}
+
+/* Tell the programs whose numbers count, before any of them runs. */
+static int find_namespace(struct session *s)
+{
+	int found;
+
+	if (!proc_is_nested())
+		return 0;
+	found = run(s->bpf->progs.rprof_find_ns, 0, 0);
+	if (found > 0)
+		return 0;
+	log_error("cannot find our pid namespace in the kernel: %s (run on the host, or with "
+		  "--pid=host)",
+		  found ? strerror(-found) : "unknown layout");
+	return found ? found : -ENOTSUP;
+}
+
 static int attach_tracepoint(struct bpf_program *program, struct bpf_link **link)
 {
 	int err;
@@ -116,7 +158,11 @@ static int attach(struct session *s)
 {
 	int err;
 
-	err = attach_tracepoint(s->bpf->progs.rprof_exec, &s->exec_link);
+	err = find_namespace(s);
+	if (!err)
+		err = attach_tracepoint(s->bpf->progs.rprof_exec, &s->exec_link);
+	if (!err && s->follows_forks)
+		err = attach_tracepoint(s->bpf->progs.rprof_fork, &s->fork_link);
 	if (!err)
 		err = attach_tracepoint(s->bpf->progs.rprof_exit, &s->exit_link);
 	if (err)
@@ -192,6 +238,7 @@ void session_free(struct session *s)
 	sampler_free(s->sampler);
 	bpf_link__destroy(s->exec_link);
 	bpf_link__destroy(s->exit_link);
+	bpf_link__destroy(s->fork_link);
 	ring_buffer__free(s->ring);
 	tables_free(s->tables);
 	rprof_bpf__destroy(s->bpf);
@@ -234,8 +281,39 @@ static int find_proc(struct session *s, __u32 tgid, struct rprof_proc *proc)
 
 void session_unfollow(struct session *s, __u32 tgid, __u32 table)
 {
-	bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid);
+	struct rprof_proc proc;
+
+	/* Its number may be that of a process followed since; a table is given to one alone. */
+	if (!find_proc(s, tgid, &proc) && proc.table == table)
+		bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.rprof_procs), &tgid);
 	tables_give_back(s->tables, table);
+}
+
+bool session_follows_forks(const struct session *s)
+{
+	return s->follows_forks;
+}
+
+int session_give_table(struct session *s, __u32 tgid, __u32 *table)
+{
+	struct rprof_proc proc;
+	int err = find_proc(s, tgid, &proc);
+	__u32 index;
+
+	if (err)
+		return err;
+	if (proc.table != RPROF_NO_TABLE)
+		return -EEXIST;
+	err = tables_take(s->tables, &index);
+	if (err)
+		return err;
+	err = run(s->bpf->progs.rprof_set_table, tgid, index);
+	if (err <= 0) {
+		tables_give_back(s->tables, index);
+		return err ? err : -ENOENT;
+	}
+	*table = index;
+	return 0;
 }
 
 int session_execs(struct session *s, __u32 tgid, __u32 *execs)
@@ -255,6 +333,8 @@ int session_publish(struct session *s, const struct space *space, __u32 execs)
 
 	if (err)
 		return err;
+	if (proc.table == RPROF_NO_TABLE)
+		return -ENOENT;
 	return tables_publish(s->tables, proc.table, space->number, execs, space->mappings,
 			      space->n_mappings);
 }

@@ -24,6 +24,7 @@ struct session_config {
 	__u32 flags;		/* RPROF_CONFIG_* */
 	__u32 ring_size;	/* bytes, a power of two */
 	__u32 max_mappings;	/* of all processes together */
+	bool forks;		/* follow what processes with RPROF_PROC_TREE start */
 };
 
 /* Where the records of the ring go; called from session_drain(). Records were checked. */
@@ -47,6 +48,18 @@ void session_free(struct session *s);
  * Return: 0, -EEXIST, or -E2BIG when RPROF_MAX_PROCS processes are followed already.
  */
 int session_follow(struct session *s, __u32 tgid, __u32 flags, __u32 *table);
+/*
+ * session_give_table() - a mapping table for a process that the kernel side follows by itself, that
+ * is after its SPACE record with RPROF_SPACE_FORK.
+ * @table: as session_follow()'s
+ *
+ * The kernel side writes it into its entry in place: an exec at the same time is counted.
+ * Return: 0, -ENOENT: it has ended; -EEXIST: it has one; -E2BIG as session_follow().
+ */
+int session_give_table(struct session *s, __u32 tgid, __u32 *table);
+/* Does the kernel side follow children? False: not asked to, or no BTF; -s needs another way then. */
+bool session_follows_forks(const struct session *s);
+
 /* No more samples of @tgid match, if the kernel side has not seen to that yet; gives @table back. */
 void session_unfollow(struct session *s, __u32 tgid, __u32 table);
 int session_follow_tid(struct session *s, __u32 tid);
@@ -57,7 +70,8 @@ int session_execs(struct session *s, __u32 tgid, __u32 *execs);
 /*
  * session_publish() - give the kernel side the mappings of a followed process.
  * @execs: the image they were read from (session_execs() before and after reading agree)
- * Return: 0, or -ENOSPC when the table of mappings is full; the process then goes unchecked.
+ * Return: 0; -ENOENT: it has ended, or has no table yet; -ENOSPC when the table of mappings is full:
+ * the process then goes unchecked.
  */
 int session_publish(struct session *s, const struct space *space, __u32 execs);
 

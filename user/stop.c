@@ -20,6 +20,8 @@ static const char *const names[] = {
 	[RPROF_STOP_LOST_RING] = "ring buffer full",
 	[RPROF_STOP_LOST_SCRATCH] = "no scratch",
 	[RPROF_STOP_LOST_SPACE] = "process record refused",
+	[RPROF_STOP_OTHER_NS] = "outside of this pid namespace",
+	[RPROF_STOP_LOST_CHILD] = "child process not followed",
 };
 
 _Static_assert(ARRAY_SIZE(names) == RPROF_STOP_MAX, "a stop without words");
@@ -29,4 +31,17 @@ const char *stop_name(unsigned int stop)
 	if (stop >= ARRAY_SIZE(names) || !names[stop])
 		return "unknown stop";
 	return names[stop];
+}
+
+bool stop_is_loss(unsigned int stop)
+{
+	switch (stop) {
+	case RPROF_STOP_LOST_RING:
+	case RPROF_STOP_LOST_SCRATCH:
+	case RPROF_STOP_LOST_SPACE:
+	case RPROF_STOP_LOST_CHILD:
+		return true;
+	default:
+		return false;
+	}
 }

@@ -21,12 +21,21 @@ enum target_state {
  */
 enum target_state target_look(__u32 pid, __u32 *tgid);
 
+/*
+ * target_descendants() - the processes that @roots started, and those that these did, and so on, as
+ * far as they are still below them: one pass over /proc.
+ * @ids: the roots that are there and the others, sorted; malloc'd
+ * Return: 0 or -errno.
+ */
+int target_descendants(const __u32 *roots, size_t n_roots, __u32 **ids, size_t *n);
+
 /* Have all threads of process @tgid ended? A first thread may be a zombie long before the others. */
 bool target_has_ended(__u32 tgid);
 
 /* Of a /proc/PID/stat, proc(5). */
 struct target_stat {
 	char state;
+	__u32 ppid;
 	unsigned long flags;
 	__u64 start_time;	/* ticks since boot */
 };

@@ -15,7 +15,13 @@
  * arch_regs_from_task(r, f)   the same from a struct pt_regs that the kernel itself pointed out
  * arch_repair(code)           enum rprof_how of the word that the interrupted instruction proves to
  *                             be the return address, RPROF_HOW_CHAIN if the chain is right,
+ *                             RPROF_HOW_SIGNAL if it returns from a signal handler,
  *                             RPROF_HOW_PC if nothing is proven
+ * ARCH_SIGRETURN_BYTES        bytes that arch_is_sigreturn() looks at; 0: signal frames are not followed
+ * arch_is_sigreturn(code)     does this code return from a signal handler, by the words above sp?
+ * ARCH_SIGNAL_BYTES           bytes of a signal frame's words, from where sp is when it returns
+ * arch_may_be_signal(s, at)   does the window hold these words, and may they be a signal frame's?
+ * arch_signal_frame(s, slot, at) load s->frame from the words at @at: 0; else 1, and s->stop says why
  * arch_chain_begin(s, slot)   prepare s->frame for the first step: 0; else 1, and s->stop says why
  * arch_frame_next(s, slot)    replace s->frame by its caller's: 0; else 1, and s->stop says why not
  */

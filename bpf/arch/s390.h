@@ -20,6 +20,8 @@ enum { REG_PSW_MASK = 1, REG_PSW_ADDR = 2, REG_R11 = 14, REG_R14 = 17, REG_R15 =
 #define ARCH_TOP_WORDS 25
 #define ARCH_CODE_BYTES 0
 #define ARCH_SP_WORDS 0
+#define ARCH_SIGRETURN_BYTES 0
+#define ARCH_SIGNAL_BYTES 0
 
 static __always_inline u64 ctx_word(struct bpf_perf_event_data *ctx, u32 word)
 {
@@ -65,6 +67,22 @@ static __always_inline int arch_regs_from_top(const u64 *words, struct unwind_fr
 static __always_inline int arch_repair(const u8 *code)
 {
 	return RPROF_HOW_PC;
+}
+
+/* Not here: what a signal interrupted is marked, not followed (issue 5). */
+static __always_inline bool arch_is_sigreturn(const u8 *code)
+{
+	return false;
+}
+
+static __always_inline bool arch_may_be_signal(const struct scratch *s, u64 at)
+{
+	return false;
+}
+
+static __always_inline int arch_signal_frame(struct scratch *s, u32 slot, u64 at)
+{
+	return walk_stop(s, RPROF_STOP_END);
 }
 
 /* frame.fp is the back chain that stands at [frame.sp], so a step needs one window. */

@@ -23,6 +23,14 @@ enum { REG_BP = 4, REG_IP = 16, REG_CS = 17, REG_SP = 19, REG_SS = 20, REG_WORDS
 #define ARCH_TOP_WORDS (REG_WORDS + 2)
 #define ARCH_CODE_BYTES 16
 #define ARCH_SP_WORDS 2
+#define ARCH_SIGRETURN_BYTES 9
+
+/*
+ * Offsets in the struct ucontext that rt_sigreturn reads at sp: arch/x86/include/uapi/asm/
+ * {ucontext,sigcontext}.h. Unchanged since 2.6; 32-bit processes have another.
+ */
+enum { UC_BP = 120, UC_SP = 160, UC_IP = 168, UC_CS = 184 };
+#define ARCH_SIGNAL_BYTES 192
 
 static __always_inline u64 ctx_word(struct bpf_perf_event_data *ctx, u32 word)
 {
@@ -68,6 +76,16 @@ static __always_inline int arch_regs_from_top(const u64 *words, struct unwind_fr
 	return stop == RPROF_STOP_NO_REGS ? arch_regs_from_task(words, f) : stop;
 }
 
+/* mov $15,%rax; syscall: __NR_rt_sigreturn. glibc, musl and Go; the short mov is an assembler's. */
+static __always_inline bool arch_is_sigreturn(const u8 *code)
+{
+	u64 eight = *(const u64 *)code;
+
+	if (eight == 0x0f0000000fc0c748ULL)			/* mov $15,%rax; syscall */
+		return code[8] == 0x05;
+	return (eight << 8) == 0x050f0000000fb800ULL;		/* mov $15,%eax; syscall */
+}
+
 /*
  * What the instruction at pc proves of an interrupted frame. Bytes: Intel SDM volume 2. A lone
  * push %rbp proves nothing, a function without frame pointer pushes it after other registers;
@@ -100,7 +118,38 @@ static __always_inline int arch_repair(const u8 *code)
 	    ((code[6] == 0xff && code[7] == 0x25) ||
 	     (code[6] == 0xf2 && code[7] == 0xff && code[8] == 0x25)))
 		return RPROF_HOW_SP8;
-	return RPROF_HOW_PC;
+	return arch_is_sigreturn(code) ? RPROF_HOW_SIGNAL : RPROF_HOW_PC;
+}
+
+/* Both code segments of user mode: 0x33 and 0x23. */
+static __always_inline bool arch_may_be_signal(const struct scratch *s, u64 at)
+{
+	u64 offset = at - s->window_start;
+
+	if (offset >= WINDOW || offset + ARCH_SIGNAL_BYTES > s->window_len)
+		return false;
+	asm volatile("" : "+r"(offset));
+	offset &= WINDOW - 1;
+	return (*(const u64 *)(s->window + offset + UC_CS) & 0xffef) == (USER_CS & 0xffef);
+}
+
+static __always_inline int arch_signal_frame(struct scratch *s, u32 slot, u64 at)
+{
+	struct unwind_frame *f = &s->frame;
+	int words;
+
+	if (at > s->stack_end - ARCH_SIGNAL_BYTES)
+		return walk_stop(s, RPROF_STOP_BOUNDS);
+	words = window_at(slot, at, ARCH_SIGNAL_BYTES);
+	if (words < 0)
+		return walk_stop(s, RPROF_STOP_FAULT);
+	words &= WINDOW - 1;
+	f->fp = *(u64 *)(s->window + words + UC_BP);
+	f->sp = *(u64 *)(s->window + words + UC_SP);
+	f->ip = *(u64 *)(s->window + words + UC_IP);
+	if (frame_of_mode(*(u64 *)(s->window + words + UC_CS)))
+		return walk_stop(s, RPROF_STOP_COMPAT);
+	return 0;
 }
 
 /* Nothing to prepare: the registers are the start of the chain. */
@@ -123,7 +172,7 @@ static __always_inline int arch_frame_next(struct scratch *s, u32 slot)
 		return walk_stop(s, RPROF_STOP_DOWN);
 	if (fp > s->stack_end - 16)
 		return walk_stop(s, RPROF_STOP_BOUNDS);
-	at = window_at(slot, fp, 16);
+	at = window_with(slot, fp, 16, 16 + ARCH_SIGNAL_BYTES);
 	if (at < 0)
 		return walk_stop(s, RPROF_STOP_FAULT);
 	at &= WINDOW - 1;

@@ -20,6 +20,7 @@ enum rprof_filter {
 /* Bits of rprof_config.flags. */
 #define RPROF_CONFIG_NO_KERNEL 1u	/* -U */
 #define RPROF_CONFIG_NO_USER 2u		/* -K */
+#define RPROF_CONFIG_NESTED 4u		/* numbers of processes are those of rprof_ns, not the first */
 
 /* Read-only data of the BPF object. Offsets are bytes into kernel structs, from the kernel's BTF. */
 struct rprof_config {
@@ -34,21 +35,40 @@ struct rprof_config {
 	__u32 thread_size;		/* bytes of a kernel stack */
 	__u32 ring_quarter;		/* bytes waiting in the ring that wake user space early */
 	__u32 max_kernel;		/* kernel.perf_event_max_stack, at most RPROF_MAX_KERNEL */
+	__u32 task_pid;			/* offsets of task_struct.pid */
+	__u32 task_tgid;		/* and .tgid; 0: unknown */
+	/* For RPROF_CONFIG_NESTED; the first is 0 if any of them is unknown. */
+	__u32 task_thread_pid;		/* task_struct.thread_pid, */
+	__u32 task_leader;		/* .group_leader */
+	__u32 pid_level;		/* struct pid.level, */
+	__u32 pid_numbers;		/* .numbers, one struct upid per level; its nr is at 0 */
+	__u32 upid_ns;			/* struct upid.ns, */
+	__u32 upid_size;		/* and sizeof */
 	__u32 reserved;
 };
 
 /* Bits of rprof_proc.flags. */
 #define RPROF_PROC_FOLLOW 1u		/* matches RPROF_FILTER_TGID */
 #define RPROF_PROC_WAIT_EXEC 2u		/* our own child before exec: not matched until it execs */
+#define RPROF_PROC_TREE 4u		/* with FOLLOW: processes that it starts are followed, too */
+
+#define RPROF_NO_TABLE (~0u)		/* rprof_proc.table of a process that has none yet */
 
 /*
- * Value of rprof_procs, keyed by tgid. User space inserts it, both sides delete it; only the kernel
- * side changes it, so that no update can undo an exec.
+ * Value of rprof_procs, keyed by tgid. User space inserts it (of children the kernel side), both
+ * sides delete it; only the kernel side changes it, so that no update can undo an exec.
  */
 struct rprof_proc {
 	__u32 execs;			/* exec calls seen since insertion */
 	__u32 flags;			/* RPROF_PROC_* */
-	__u32 table;			/* index in rprof_tables */
+	__u32 table;			/* index in rprof_tables, or RPROF_NO_TABLE */
+	__u32 reserved;
+};
+
+/* Element 0 of rprof_ns: the pid namespace whose numbers count. */
+struct rprof_ns {
+	__u64 ns;			/* address of the struct pid_namespace */
+	__u32 level;			/* 0: the first namespace */
 	__u32 reserved;
 };
 
@@ -85,7 +105,8 @@ struct rprof_mapping {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct rprof_config) == 56, "config layout");
+_Static_assert(sizeof(struct rprof_config) == 88, "config layout");
+_Static_assert(sizeof(struct rprof_ns) == 16, "ns layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
 _Static_assert(sizeof(struct rprof_table) == 40, "table layout");
 _Static_assert(sizeof(struct rprof_mapping) == 32, "mapping layout");

@@ -29,6 +29,10 @@ enum rprof_stop {
 	RPROF_STOP_LOST_SCRATCH = 13,	/* no scratch at this nesting level */
 	RPROF_STOP_LOST_SPACE = 14,	/* not a sample: a SPACE record the ring refused */
 
+	/* Later ones, of either group. */
+	RPROF_STOP_OTHER_NS = 15,	/* a walk: task outside of our pid namespace, its user part */
+	RPROF_STOP_LOST_CHILD = 16,	/* not a sample: a child process not followed, no room */
+
 	RPROF_STOP_MAX
 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define ITERATIONS 20000
+#define ITERATIONS 30000
 
 static u64 random_state = 88172645463325252ULL;
 
@@ -42,6 +42,8 @@ static void samples_of_random_memory_are_what_a_slow_walker_finds(void **state)
 		assert_true(stops[stop] >= 50);
 	}
 	assert_true(host_cpu()->counters[RPROF_COUNT_SAMPLES] >= ITERATIONS);
+	print_message("# frames that a signal interrupted: %llu\n", n_interrupted);
+	assert_true(n_interrupted >= 500);
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 
 #include "hostbpf.h"
 #include "rules.h"
+#include "arch/arch.h"
 
 #define TEXT 0x400000ULL
 #define LIB 0x7f0000000000ULL
@@ -67,14 +68,18 @@ static u64 plausible(void)
 
 /* What stands at TEXT + 64 * i, and what it proves. */
 static const struct {
-	u8 code[4];
+	u8 code[9];
 	u32 how;
 } codes[] = {
 	{ { 0 }, RPROF_HOW_PC },
 	{ { 0xc3 }, RPROF_HOW_SP },
 	{ { 0x48, 0x89, 0xe5 }, RPROF_HOW_SP8 },
 	{ { 0xc9 }, RPROF_HOW_CHAIN },
+	{ { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 }, RPROF_HOW_SIGNAL },
+	{ { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 }, RPROF_HOW_SIGNAL },
 };
+
+#define SIGRETURN 4 /* the first of the two */
 
 #define N_CODES (sizeof(codes) / sizeof(codes[0]))
 #define RANDOM_CODE (TEXT + 64 * N_CODES)
@@ -114,6 +119,24 @@ static void make_stack(void)
 					 TOP_PAGES + bytes(2) % (2 * HOST_PAGE - 8);
 
 		host_poke(where, plausible());
+	}
+}
+
+/* Handlers' frames, the words of signal frames above them; often one interrupts the next. */
+static void make_signals(void)
+{
+	for (u32 n = byte() % 2 ? byte() % 4 : 0; n; n--) {
+		u64 at = STACK + bytes(2) % (STACK_LEN - 256) / 8 * 8, choice = byte();
+		u64 fp = choice & 1 ? chain_start : plausible();
+
+		host_poke(at, choice & 2 ? fp : plausible());
+		host_poke(at + 8, TEXT + 64 * (SIGRETURN + (choice >> 2) % 2));
+		host_poke(at + 16 + 15 * 8, fp);
+		host_poke(at + 16 + 20 * 8, choice & 8 ? fp - 8 * (byte() % 16) : plausible());
+		host_poke(at + 16 + 21 * 8, choice & 16 ? plausible() : TEXT + 64 * (byte() % 8));
+		host_poke(at + 16 + 23 * 8, byte() % 16 ? 0x2b000000000033ULL : 0x23);
+		if ((choice & 96) == 96)
+			chain_start = at;
 	}
 }
 
@@ -187,98 +210,185 @@ static u64 code_flag(u64 addr)
 	return m ? 0 : RPROF_NATIVE_UNCHECKED;
 }
 
-static void model_push(struct model *m, u64 pc, u64 flags)
+/* False: no more go in. */
+static bool model_push(struct model *m, u64 pc, u64 flags)
 {
+	if (m->n == RPROF_MAX_NATIVE) {
+		m->stop = RPROF_STOP_DEPTH;
+		return false;
+	}
 	m->frames[m->n].pc = pc;
 	m->frames[m->n++].flags = flags | m->flags;
+	return true;
 }
 
-static void model_word(struct model *m, u64 at, u32 how)
+/* Registers that the walk goes on with. */
+struct regs {
+	u64 ip, sp, fp;
+};
+
+/* Does the code at @ra leave a signal frame? */
+static bool is_sigreturn(u64 ra)
+{
+	u8 code[9];
+
+	if (!host_peek(ra, code, sizeof(code)))
+		return false;
+	return !memcmp(code, codes[SIGRETURN].code, 9) ||
+	       !memcmp(code, codes[SIGRETURN + 1].code, 7);
+}
+
+#define CONTEXT_WORDS 24
+
+/* What the signal frame with its words at @at interrupted, if they can be had and look like it. */
+static bool model_context(const struct model *m, u64 at, u64 words[CONTEXT_WORDS])
+{
+	if (m->end - at < CONTEXT_WORDS * 8 || at >= m->end ||
+	    !host_peek(at, words, CONTEXT_WORDS * 8))
+		return false;
+	return (words[23] & 0xffff) == 0x33 || (words[23] & 0xffff) == 0x23;
+}
+
+/* A caller at @ra, found @how: 1 if the walk goes on with what a signal interrupted, -1: ends. */
+static int model_signal(struct model *m, u64 ra, u64 at, u32 how, struct regs *r)
+{
+	u64 words[CONTEXT_WORDS];
+
+	if (!model_context(m, at, words) || !is_sigreturn(ra))
+		return 0;
+	if (how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8)
+		if (words[15] != r->fp || (words[23] & 0xffff) != 0x33)
+			return 0;
+	if ((words[23] & 0xffff) != 0x33) {
+		m->stop = RPROF_STOP_COMPAT;
+		return -1;
+	}
+	*r = (struct regs){ .ip = words[21], .sp = words[20], .fp = words[15] };
+	return 1;
+}
+
+static int model_word(struct model *m, u64 at, u32 how, struct regs *r)
 {
 	u64 word, flag;
 
 	if (at >= m->end || !host_peek(at, &word, sizeof(word)))
-		return;
+		return 0;
 	flag = code_flag(word);
-	if (flag == 0 || (flag == RPROF_NATIVE_UNCHECKED && how < RPROF_HOW_WORD_SP))
-		model_push(m, word, how | flag);
+	if (flag == 0 || (flag == RPROF_NATIVE_UNCHECKED && how < RPROF_HOW_WORD_SP)) {
+		if (!model_push(m, word, how | flag))
+			return -1;
+		return model_signal(m, word, at + 8, how, r);
+	}
+	return 0;
 }
 
-static void model_begin(struct model *m, u64 ip, u64 sp)
+/* What the code at @ip proves; zeros lie around, and where there is none nothing is proven. */
+static u32 code_at(u64 ip)
 {
-	const struct rprof_mapping *stack = mapping_of(sp);
-	u32 code = (ip - TEXT) / 64, how = RPROF_HOW_PC;
+	u8 code[16] = {};
 
-	m->n = 0;
+	return host_peek(ip, code, sizeof(code)) ? (u32)arch_repair(code) : RPROF_HOW_PC;
+}
+
+/* Interrupted where it is about to leave a signal frame: here it must be there. */
+static int model_trampoline(struct model *m, struct regs *r)
+{
+	u64 words[CONTEXT_WORDS];
+
+	if (r->sp >= m->end || m->end - r->sp < CONTEXT_WORDS * 8) {
+		m->stop = RPROF_STOP_BOUNDS;
+		return -1;
+	}
+	m->stop = RPROF_STOP_FAULT;
+	if (!host_peek(r->sp, words, sizeof(words)))
+		return -1;
+	m->stop = RPROF_STOP_COMPAT;
+	if ((words[23] & 0xffff) != 0x33)
+		return -1;
+	*r = (struct regs){ .ip = words[21], .sp = words[20], .fp = words[15] };
+	return 1;
+}
+
+/* An interrupted frame: 1 if a signal frame comes next, -1: the end. */
+static int model_interrupted(struct model *m, u32 how_found, struct regs *r)
+{
+	const struct rprof_mapping *stack = mapping_of(r->sp);
+	u32 how;
+	int next;
+
 	m->end = ~0ULL;
 	m->flags = n_mappings ? RPROF_NATIVE_UNBOUND : RPROF_NATIVE_UNCHECKED;
 	if (stack && stack->flags & RPROF_MAPPING_STACK) {
 		m->end = stack->end;
 		m->flags = 0;
 	}
-	model_push(m, ip, RPROF_HOW_PC | (code_flag(ip) ? RPROF_NATIVE_UNCHECKED : 0));
-	if (sp % 8)
-		return;
-	if (ip >= TEXT && ip % 64 == 0 && code < N_CODES)
-		how = codes[code].how;
-	if (how == RPROF_HOW_SP)
-		model_word(m, sp, RPROF_HOW_SP);
-	if (how == RPROF_HOW_SP8)
-		model_word(m, sp + 8, RPROF_HOW_SP8);
-	if (how == RPROF_HOW_PC) {
-		model_word(m, sp, RPROF_HOW_WORD_SP);
-		model_word(m, sp + 8, RPROF_HOW_WORD_SP8);
+	if (how_found == RPROF_HOW_SIGNAL && code_flag(r->ip) == NOT_CODE) {
+		m->stop = RPROF_STOP_NOT_EXEC;
+		return -1;
 	}
+	if (!model_push(m, r->ip, how_found | (code_flag(r->ip) ? RPROF_NATIVE_UNCHECKED : 0)))
+		return -1;
+	if (r->sp % 8)
+		return 0;
+	how = code_at(r->ip);
+	if (how == RPROF_HOW_SP)
+		return model_word(m, r->sp, RPROF_HOW_SP, r);
+	if (how == RPROF_HOW_SP8)
+		return model_word(m, r->sp + 8, RPROF_HOW_SP8, r);
+	if (how == RPROF_HOW_SIGNAL)
+		return model_trampoline(m, r);
+	if (how != RPROF_HOW_PC)
+		return 0;
+	next = model_word(m, r->sp, RPROF_HOW_WORD_SP, r);
+	return next ? next : model_word(m, r->sp + 8, RPROF_HOW_WORD_SP8, r);
 }
 
-static u32 model_chain(struct model *m, u64 sp, u64 fp)
+/* One step up the chain: 1 if a signal frame comes next, -1: the end. */
+static int model_caller(struct model *m, struct regs *r)
 {
-	u64 lowest = sp, record[2];
+	u64 record[2], fp = r->fp, flag;
 
-	for (;;) {
-		u64 flag;
-
-		if (!fp)
-			return RPROF_STOP_END;
-		if (fp % 8)
-			return RPROF_STOP_UNALIGNED;
-		if (fp < lowest)
-			return RPROF_STOP_DOWN;
-		if (m->end - fp < 16 || fp >= m->end)
-			return RPROF_STOP_BOUNDS;
-		if (!host_peek(fp, record, sizeof(record)))
-			return RPROF_STOP_FAULT;
-		flag = code_flag(record[1]);
-		if (flag == NOT_CODE)
-			return RPROF_STOP_NOT_EXEC;
-		if (m->n == RPROF_MAX_NATIVE)
-			return RPROF_STOP_DEPTH;
-		model_push(m, record[1], RPROF_HOW_CHAIN | flag);
-		lowest = fp + 16;
-		fp = record[0];
+	m->stop = !fp				   ? RPROF_STOP_END :
+		  fp % 8			   ? RPROF_STOP_UNALIGNED :
+		  fp < r->sp			   ? RPROF_STOP_DOWN :
+		  m->end - fp < 16 || fp >= m->end ? RPROF_STOP_BOUNDS :
+						     RPROF_STOP_FAULT;
+	if (m->stop != RPROF_STOP_FAULT || !host_peek(fp, record, sizeof(record)))
+		return -1;
+	*r = (struct regs){ .ip = record[1], .sp = fp + 16, .fp = record[0] };
+	flag = code_flag(record[1]);
+	if (flag == NOT_CODE) {
+		m->stop = RPROF_STOP_NOT_EXEC;
+		return -1;
 	}
+	if (!model_push(m, record[1], RPROF_HOW_CHAIN | flag))
+		return -1;
+	return model_signal(m, record[1], r->sp, RPROF_HOW_CHAIN, r);
+}
+
+static void model_walk(struct model *m, struct regs r)
+{
+	int next;
+
+	m->n = 0;
+	next = model_interrupted(m, RPROF_HOW_PC, &r);
+	while (next >= 0)
+		next = next ? model_interrupted(m, RPROF_HOW_SIGNAL, &r) : model_caller(m, &r);
 }
 
 /* Comparing. */
 
-static const char *frames_wrong(const struct rprof_stack *s, struct model *m, u64 sp, u64 fp,
-				bool any_code)
+static u64 n_interrupted; /* by a signal, in all samples: tests look whether there were some */
+
+static const char *frames_wrong(const struct rprof_stack *s, const struct model *m)
 {
 	const struct rprof_native_frame *f = (const void *)(s + 1);
-	u32 words = 1;
 
-	if (any_code) {
-		/* What random code proves is not the model's business: take over the words. */
-		while (words < s->n_native &&
-		       (f[words].flags & RPROF_NATIVE_HOW) != RPROF_HOW_CHAIN)
-			words++;
-		memcpy(m->frames, f, words * sizeof(*f));
-		m->n = words;
-	}
-	m->stop = model_chain(m, sp, fp);
-	for (u32 i = 1; i < s->n_native; i++)
+	for (u32 i = 1; i < s->n_native; i++) {
+		n_interrupted += (f[i].flags & RPROF_NATIVE_HOW) == RPROF_HOW_SIGNAL;
 		if (code_flag(f[i].pc) & ~f[i].flags)
 			return "a caller outside executable memory, or not marked unchecked";
+	}
 	if (s->n_native != m->n)
 		return "not the number of frames that are there";
 	if (memcmp(f, m->frames, m->n * sizeof(*f)))
@@ -297,6 +407,9 @@ static const char *sample_wrong(u32 round)
 	const struct rprof_stack *s;
 	const char *wrong;
 
+	/* A handler that has no frame yet: its return address at sp, or above. */
+	if (byte() % 8 == 0)
+		sp = chain_start + 8 - byte() % 2 * 8;
 	ctx.regs.words[4] = fp;
 	ctx.regs.words[16] = ip;
 	ctx.regs.words[17] = 0x33;
@@ -312,11 +425,10 @@ static const char *sample_wrong(u32 round)
 	s = find_stack(((const struct rprof_sample *)host.records[host.n_records - 1].data)->stack,
 		       host.n_records);
 	host_delete(&rprof_seen, s->stack);
-	if (host.user_reads > 3u * s->n_native + 10)
+	if (host.user_reads > 5u * s->n_native + 10)
 		return "more reads than frames can need";
-	model_begin(&m, ip, sp);
-	/* Code that is not one of ours may prove something, too: zeros lie around, and the stack. */
-	return frames_wrong(s, &m, sp, fp, ip % 64 || (ip - TEXT) / 64 >= N_CODES);
+	model_walk(&m, (struct regs){ .ip = ip, .sp = sp, .fp = fp });
+	return frames_wrong(s, &m);
 }
 
 static void start(void)
@@ -353,6 +465,7 @@ static const char *input_wrong(const uint8_t *data, size_t size)
 		if (!round || byte() % 2)
 			make_table(round + 1);
 		make_stack();
+		make_signals();
 		make_holes();
 		wrong = sample_wrong(round);
 		if (wrong)

@@ -59,7 +59,7 @@ struct host_map {
 static struct host_map maps[] = {
 	HOST_MAP(rprof_seen),	 HOST_MAP(rprof_procs),	   HOST_MAP(rprof_tids),
 	HOST_MAP(rprof_tables),	 HOST_MAP(rprof_mappings), HOST_MAP(rprof_counters),
-	HOST_MAP(rprof_scratch),
+	HOST_MAP(rprof_scratch), HOST_MAP(rprof_ns),
 };
 
 #define N_MAPS (sizeof(maps) / sizeof(maps[0]))
@@ -127,8 +127,8 @@ long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flag
 	struct host_map *m = find_map(map);
 	struct host_node **at;
 
-	if (flags != BPF_ANY)
-		host_die("map update: only BPF_ANY is there");
+	if (flags != BPF_ANY && (flags != BPF_NOEXIST || !is_hash(m)))
+		host_die("map update: only BPF_ANY is there, and BPF_NOEXIST for hashes");
 	if (!is_hash(m)) {
 		void *elem = bpf_map_lookup_elem(map, key);
 
@@ -138,6 +138,8 @@ long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flag
 		return 0;
 	}
 	at = find_node(m, key_of(m, key));
+	if (*at && flags == BPF_NOEXIST)
+		return -EEXIST;
 	if (!*at) {
 		if (m->n == m->max_entries)
 			return -E2BIG;

@@ -80,5 +80,8 @@ int rprof_clock(struct bpf_perf_event_data *ctx);
 int rprof_clock_btf(struct bpf_perf_event_data *ctx);
 int rprof_exec(struct bpf_raw_tracepoint_args *ctx);
 int rprof_exit(struct bpf_raw_tracepoint_args *ctx);
+int rprof_fork(struct bpf_raw_tracepoint_args *ctx);
+int rprof_set_table(struct bpf_raw_tracepoint_args *ctx);
+int rprof_find_ns(struct bpf_raw_tracepoint_args *ctx);
 
 #endif

@@ -10,11 +10,15 @@
 
 #include "hostbpf.h"
 
-/* Order of a native part: PC, then SP | SP8 | WORD_SP WORD_SP8 (either may miss), then CHAIN. */
+/*
+ * Order of a native part: PC, then SP | SP8 | WORD_SP WORD_SP8 (either may miss), then CHAIN; and the
+ * same again from each SIGNAL on.
+ */
 static inline const char *native_wrong(const struct rprof_stack *s,
 				       const struct rprof_native_frame *f)
 {
 	u64 last = RPROF_HOW_PC;
+	u32 first = 0; /* of this stretch */
 
 	for (u32 i = 0; i < s->n_native; i++) {
 		u64 how = f[i].flags & RPROF_NATIVE_HOW, flags = f[i].flags & ~RPROF_NATIVE_HOW;
@@ -23,16 +27,19 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 			return "unknown flags";
 		if (!s->space && flags != RPROF_NATIVE_UNCHECKED)
 			return "no mapping table, but not unchecked";
-		if ((flags ^ f[0].flags) & RPROF_NATIVE_UNBOUND)
+		if (how == RPROF_HOW_SIGNAL)
+			first = i;
+		if ((flags ^ f[first].flags) & RPROF_NATIVE_UNBOUND)
 			return "a stack that is unbound for some of its frames";
 		if ((how == RPROF_HOW_PC) != (i == 0))
 			return "the interrupted pc is the first frame and no other";
 		if (how >= RPROF_HOW_MAX)
 			return "unknown how";
-		if (i > 1 && how != RPROF_HOW_CHAIN &&
+		if (i > first + 1 && how != RPROF_HOW_CHAIN &&
 		    !(how == RPROF_HOW_WORD_SP8 && last == RPROF_HOW_WORD_SP))
 			return "a word of the interrupted frame is out of order";
-		if (how >= RPROF_HOW_WORD_SP && flags & RPROF_NATIVE_UNCHECKED)
+		if ((how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8) &&
+		    flags & RPROF_NATIVE_UNCHECKED)
 			return "a candidate that nobody checked";
 		last = how;
 	}
@@ -48,13 +55,17 @@ static inline const char *stack_wrong(const struct rprof_stack *s)
 		return "a count is out of range";
 	if (s->h.len != 64 + 8u * s->n_kernel + 16u * s->n_native)
 		return "length and counts differ";
-	if (s->stop_kernel > RPROF_STOP_KSTACK || s->stop_native > RPROF_STOP_KSTACK)
+	if (s->stop_kernel > RPROF_STOP_KSTACK ||
+	    (s->stop_native > RPROF_STOP_KSTACK && s->stop_native != RPROF_STOP_OTHER_NS))
 		return "not a reason of a walk";
+	if ((s->stop_native == RPROF_STOP_OTHER_NS) > !s->tgid)
+		return "outside, and numbered";
 	if (s->stop_python != RPROF_STOP_NONE || memcmp(s->reserved, zeros, sizeof(zeros)))
 		return "Python part or reserved bytes in use";
 	if (s->n_kernel && s->stop_kernel != RPROF_STOP_END && s->stop_kernel != RPROF_STOP_DEPTH)
 		return "kernel frames of a walk that failed";
 	if (!s->n_native && s->stop_native != RPROF_STOP_NONE &&
+	    s->stop_native != RPROF_STOP_OTHER_NS &&
 	    (s->stop_native < RPROF_STOP_NO_REGS || s->stop_native > RPROF_STOP_NO_MM))
 		return "a native walk without its first frame";
 	return native_wrong(s, (const void *)(kernel + s->n_kernel));
@@ -82,7 +93,7 @@ static inline const char *record_wrong(const struct host_record *r)
 	case RPROF_RECORD_SPACE:
 		if (r->len != 32 || memcmp(space->reserved, zeros, sizeof(space->reserved)))
 			return "space layout";
-		if (space->why != RPROF_SPACE_EXEC && space->why != RPROF_SPACE_EXIT)
+		if (space->why < RPROF_SPACE_EXEC || space->why > RPROF_SPACE_EXIT)
 			return "space why";
 		return space->time_ns ? NULL : "space time";
 	default:

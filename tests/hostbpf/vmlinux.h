@@ -30,11 +30,11 @@ struct bpf_perf_event_data {
 };
 
 struct bpf_raw_tracepoint_args {
-	u64 args[1];
+	u64 args[2];
 };
 
 /* include/uapi/linux/bpf.h */
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };

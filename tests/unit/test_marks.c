@@ -30,6 +30,10 @@ struct given {
 	{                                                                                          \
 		.how = RPROF_HOW_CHAIN, .state = __VA_ARGS__                                       \
 	}
+#define SIGNAL(...)                                                                                \
+	{                                                                                          \
+		.how = RPROF_HOW_SIGNAL, .state = __VA_ARGS__                                      \
+	}
 #define SP(...)                                                                                    \
 	{                                                                                          \
 		.how = RPROF_HOW_SP, .state = __VA_ARGS__                                          \
@@ -224,6 +228,76 @@ static void nothing_stands_above_a_signal_frame(void **state)
 	JUDGED("0 ~", END, PC(UNKNOWN, 0, false, true), SP(UP), CHAIN(UP));
 }
 
+/* A trampoline, found as @how says; musl's has no rule. */
+#define TRAMPOLINE(how) how(UNKNOWN, 0, false, true)
+#define BARE_TRAMPOLINE(how) how(UNKNOWN)
+
+static void what_a_signal_interrupted_is_proven(void **state)
+{
+	JUDGED("0 1 2 3", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 1 2 3", END, PC(UP), BARE_TRAMPOLINE(CHAIN), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 1 2 3 4", END, PC(UP), CHAIN(UP), TRAMPOLINE(CHAIN), SIGNAL(UP), CHAIN(END));
+	/* The sample hit the trampoline. */
+	JUDGED("0 1 2", END, TRAMPOLINE(PC), SIGNAL(UP), CHAIN(UP));
+	/* A signal in a handler. */
+	JUDGED("0 1 2 3 4 5", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UP), TRAMPOLINE(CHAIN),
+	       SIGNAL(UP), CHAIN(UP));
+}
+
+static void what_a_signal_interrupted_is_judged_like_the_leaf(void **state)
+{
+	JUDGED("0 1 2 ? 3", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNTOUCHED, 24), CHAIN(UP));
+	JUDGED("0 1 2 3 5", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNTOUCHED, 8), WORD_SP(UP),
+	       WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 1 2 4 5", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNTOUCHED, 16), WORD_SP(UP),
+	       WORD_SP8(UP), CHAIN(UP));
+	JUDGED("0 1 2 5", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UP, 16), WORD_SP(UP), WORD_SP8(UP),
+	       CHAIN(UP));
+	JUDGED("0 1 2 3 -2", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNKNOWN), SP(UP), CHAIN(UP));
+	JUDGED("0 1 2 !2", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(LOST, 48), CHAIN(UP));
+	JUDGED("0 1 2 -2", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNKNOWN), CHAIN(UP));
+	JUDGED("0 1 2 -2", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNKNOWN));
+	JUDGED("0 1 2", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(END), CHAIN(UP));
+	JUDGED("0 1 2 #4", UNALIGNED, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UP));
+	JUDGED("0 1 2 #5", DOWN, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNTOUCHED, 8));
+}
+
+static void handler_whose_frame_is_not_up_has_the_trampoline_for_a_caller(void **state)
+{
+	JUDGED("0 1 2 3", END, PC(UNTOUCHED, 8), TRAMPOLINE(SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 1 2 3", END, PC(UNTOUCHED, 8), TRAMPOLINE(WORD_SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 2 3 4", END, PC(UNTOUCHED, 16), WORD_SP(UP), TRAMPOLINE(WORD_SP8), SIGNAL(UP),
+	       CHAIN(UP));
+	/* Where its return address lies is all that counts: the registers are in the signal frame. */
+	JUDGED("0 1 2 3", END, PC(LOST, 8), TRAMPOLINE(WORD_SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 1 2 3", END, PC(UNKNOWN), TRAMPOLINE(SP), SIGNAL(UP), CHAIN(UP));
+	/* The same between two signals. */
+	JUDGED("0 1 2 3 4 5", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UNTOUCHED, 8), TRAMPOLINE(SP),
+	       SIGNAL(UP), CHAIN(UP));
+}
+
+static void signal_frame_at_a_word_that_is_no_caller_is_not_followed(void **state)
+{
+	JUDGED("0 ~", END, PC(UP, 16), TRAMPOLINE(WORD_SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 ~", END, PC(UNTOUCHED, 24), TRAMPOLINE(WORD_SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 ~", END, PC(UNTOUCHED, 16), TRAMPOLINE(SP), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 ~", END, PC(UNKNOWN), BARE_TRAMPOLINE(WORD_SP), SIGNAL(UP), CHAIN(UP));
+	/* The other word is the caller, and what it was called by is not known. */
+	JUDGED("0 1 ~", END, PC(UNTOUCHED, 8), WORD_SP(UP), TRAMPOLINE(WORD_SP8), SIGNAL(UP),
+	       CHAIN(UP));
+	JUDGED("0 ~", END, PC(UNTOUCHED, 8), SP(UNKNOWN, 0, true, true), SIGNAL(UP), CHAIN(UP));
+}
+
+static void made_up_signal_frame_ends_the_stack(void **state)
+{
+	JUDGED("0 1 #7", END, PC(UP), TRAMPOLINE(CHAIN), SIGNAL(UP, 0, true), CHAIN(UP));
+	JUDGED("0 1 ~", NOT_EXEC, PC(UP), TRAMPOLINE(CHAIN));
+	/* Code that is a trampoline by its bytes, and that the chain does not prove. */
+	JUDGED("0 1 -1", END, PC(UP), CHAIN(UNKNOWN), TRAMPOLINE(CHAIN), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 !0", END, PC(LOST, 48), TRAMPOLINE(CHAIN), SIGNAL(UP), CHAIN(UP));
+	JUDGED("0 ? 1 2", END, PC(UNTOUCHED, 24), TRAMPOLINE(CHAIN), SIGNAL(UP));
+}
+
 static void end_of_the_walk_is_marked_with_its_reason(void **state)
 {
 	JUDGED("0 1 #4", UNALIGNED, PC(UP), CHAIN(UP));
@@ -272,6 +346,11 @@ int main(void)
 		cmocka_unit_test(nothing_stands_above_a_lost_frame_pointer),
 		cmocka_unit_test(return_addresses_are_judged_like_the_leaf),
 		cmocka_unit_test(nothing_stands_above_a_signal_frame),
+		cmocka_unit_test(what_a_signal_interrupted_is_proven),
+		cmocka_unit_test(what_a_signal_interrupted_is_judged_like_the_leaf),
+		cmocka_unit_test(handler_whose_frame_is_not_up_has_the_trampoline_for_a_caller),
+		cmocka_unit_test(signal_frame_at_a_word_that_is_no_caller_is_not_followed),
+		cmocka_unit_test(made_up_signal_frame_ends_the_stack),
 		cmocka_unit_test(end_of_the_walk_is_marked_with_its_reason),
 		cmocka_unit_test(failed_chain_in_code_without_frames_says_so),
 		cmocka_unit_test(unchecked_chain_is_cut_at_the_first_address_that_is_no_code),

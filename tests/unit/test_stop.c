@@ -32,12 +32,23 @@ static void number_past_the_end_is_named_too(void **state)
 	assert_string_equal(stop_name(~0u), "unknown stop");
 }
 
+static void losses_are_told_from_ends_of_a_walk(void **state)
+{
+	assert_false(stop_is_loss(RPROF_STOP_END));
+	assert_false(stop_is_loss(RPROF_STOP_KSTACK));
+	assert_true(stop_is_loss(RPROF_STOP_LOST_RING));
+	assert_true(stop_is_loss(RPROF_STOP_LOST_SPACE));
+	assert_false(stop_is_loss(RPROF_STOP_OTHER_NS));
+	assert_true(stop_is_loss(RPROF_STOP_LOST_CHILD));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_stop_has_words_of_its_own),
 		cmocka_unit_test(words_need_no_escape),
 		cmocka_unit_test(number_past_the_end_is_named_too),
+		cmocka_unit_test(losses_are_told_from_ends_of_a_walk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
