@@ -143,10 +143,10 @@ static void print_profile(FILE *f, const struct profile *p, bool all)
 
 static void print_stops(FILE *f, const struct accounting *a)
 {
-	for (unsigned int i = RPROF_STOP_DEPTH; i < RPROF_STOP_LOST_RING; i++) {
+	for (unsigned int i = RPROF_STOP_DEPTH; i < RPROF_STOP_MAX; i++) {
 		char name[64];
 
-		if (!a->counters[i])
+		if (!a->counters[i] || stop_is_loss(i))
 			continue;
 		snprintf(name, sizeof(name), "stopped: %s", stop_name(i));
 		row_share(f, name, a->counters[i], a->counters[RPROF_COUNT_MATCHED]);
@@ -158,7 +158,7 @@ static void print_losses(FILE *f, const struct accounting *a, __s64 expected)
 	for (unsigned int i = RPROF_STOP_LOST_RING; i < RPROF_STOP_MAX; i++) {
 		char name[64];
 
-		if (!a->counters[i])
+		if (!a->counters[i] || !stop_is_loss(i))
 			continue;
 		snprintf(name, sizeof(name), "lost: %s", stop_name(i));
 		row_share(f, name, a->counters[i], expected);
@@ -184,6 +184,7 @@ static void print_cost(FILE *f, const struct accounting *a, bool all)
 	row(f, "stack reads that failed", c[RPROF_COUNT_READ_FAULTS]);
 	row(f, "mapping searches", c[RPROF_COUNT_SEARCHES]);
 	row(f, "no mapping table", a->unchecked);
+	row(f, "lost process events", a->lost_events);
 	row(f, "bad records", a->bad_records);
 }
 

@@ -27,6 +27,7 @@ struct accounting {
 	__u64 received;			/* SAMPLE records that reached the profile */
 	__u64 unknown_stacks;		/* SAMPLE records whose stack was not known: a loss */
 	__u64 bad_records;
+	__u64 lost_events;		/* of the kernel's about processes */
 	__u64 unchecked;		/* processes or times without a mapping table */
 	__u64 elapsed_ns;
 	__u64 start_cpu_ns;		/* CPU time of rprof-bpf before sampling, */

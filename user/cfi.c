@@ -7,15 +7,11 @@
 
 #include <dwarf.h>
 #include <errno.h>
-#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "arch.h"
 #include "eh_entry.h"
-
-#define MAX_SECTION_NAMES (1u << 20)	/* bytes; libelf reads the table whole */
 
 /* Looked at to say how a file was built. A hostile one can make 30 ms of it. */
 #define SAMPLED_FUNCTIONS 1024
@@ -34,57 +30,47 @@ struct extent {
 	__u64 vaddr;
 };
 
-static int find_by_section(Elf *elf, struct extent *x)
+static int find_by_section(const struct elf_file *f, struct extent *x)
 {
-	Elf_Scn *scn = NULL;
-	GElf_Shdr sh;
-	size_t names;
+	const Elf64_Shdr *sh = elf_file_named(f, ".eh_frame");
 
-	if (elf_getshdrstrndx(elf, &names) || !gelf_getshdr(elf_getscn(elf, names), &sh) ||
-	    sh.sh_size > MAX_SECTION_NAMES)
+	if (!sh || (sh->sh_flags & SHF_COMPRESSED))
 		return -ENOENT;
-	while ((scn = elf_nextscn(elf, scn))) {
-		const char *name;
+	*x = (struct extent){ sh->sh_offset, sh->sh_size, sh->sh_addr };
+	return 0;
+}
 
-		if (!gelf_getshdr(scn, &sh) || sh.sh_type == SHT_NOBITS)
-			continue;
-		name = elf_strptr(elf, names, sh.sh_name);
-		if (!name || strcmp(name, ".eh_frame") != 0)
-			continue;
-		*x = (struct extent){ sh.sh_offset, sh.sh_size, sh.sh_addr };
-		return 0;
+static const Elf64_Phdr *find_segment(const struct elf_file *f, Elf64_Word type)
+{
+	for (size_t i = 0; i < f->n_phdrs; i++) {
+		if (f->phdrs[i].p_type == type)
+			return &f->phdrs[i];
 	}
-	return -ENOENT;
+	return NULL;
 }
 
 /* .eh_frame_hdr begins with a pointer to .eh_frame: Linux Standard Base Core 5.0, 10.6.2. */
-static int find_by_segment(Elf *elf, int fd, struct extent *x)
+static int find_by_segment(const struct elf_file *f, struct extent *x)
 {
+	const Elf64_Phdr *index = find_segment(f, PT_GNU_EH_FRAME);
 	unsigned char head[4 + 8];
 	struct reader r = { head + 4, head + sizeof(head), false };
-	GElf_Phdr ph = { 0 };
-	__u64 vaddr = 0;
-	size_t n;
+	__u64 vaddr;
 
-	if (elf_getphdrnum(elf, &n))
+	if (!index || elf_file_read(f, head, sizeof(head), index->p_offset) || head[0] != 1)
 		return -ENOENT;
-	for (size_t i = 0; i < n && !vaddr; i++) {
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME)
-			continue;
-		if (pread(fd, head, sizeof(head), (off_t)ph.p_offset) != sizeof(head) ||
-		    head[0] != 1)
-			return -ENOENT;
-		vaddr = eh_read_pointer(&r, head[1], ph.p_vaddr + 4);
-	}
+	vaddr = eh_read_pointer(&r, head[1], index->p_vaddr + 4);
 	if (!vaddr || r.bad)
 		return -ENOENT;
-	for (size_t i = 0; i < n; i++) {
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD || vaddr < ph.p_vaddr ||
-		    vaddr - ph.p_vaddr >= ph.p_filesz)
+	for (size_t i = 0; i < f->n_phdrs; i++) {
+		const Elf64_Phdr *ph = &f->phdrs[i];
+
+		if (ph->p_type != PT_LOAD || vaddr < ph->p_vaddr ||
+		    vaddr - ph->p_vaddr >= ph->p_filesz)
 			continue;
 		/* How long it is nobody says; it ends with a zero word. */
-		x->offset = ph.p_offset + (vaddr - ph.p_vaddr);
-		x->size = ph.p_filesz - (vaddr - ph.p_vaddr);
+		x->offset = ph->p_offset + (vaddr - ph->p_vaddr);
+		x->size = ph->p_filesz - (vaddr - ph->p_vaddr);
 		x->vaddr = vaddr;
 		if (x->size > EH_FRAME_MAX)
 			x->size = EH_FRAME_MAX;
@@ -142,38 +128,31 @@ static void look_at_function(const struct cfi *c, __u64 start, __u64 end, bool *
  * Functions of the linker's index, .eh_frame_hdr: pairs of 32-bit numbers relative to its own
  * address, function and entry, in the order of the functions. Linux Standard Base Core 5.0, 10.6.2.
  */
-static bool read_pairs(int fd, const GElf_Phdr *ph, __u32 first, __u64 pairs[2][2])
+static bool read_pairs(const struct elf_file *f, const Elf64_Phdr *ph, __u32 first,
+		       __u64 pairs[2][2])
 {
 	unsigned char bytes[16];
 	struct reader r = { bytes, bytes + sizeof(bytes), false };
 
-	if (pread(fd, bytes, sizeof(bytes), (off_t)(ph->p_offset + 12 + 8ULL * first)) !=
-	    sizeof(bytes))
+	if (elf_file_read(f, bytes, sizeof(bytes), ph->p_offset + 12 + 8ULL * first))
 		return false;
 	for (int i = 0; i < 4; i++)
 		pairs[i / 2][i % 2] = ph->p_vaddr + (__u64)(__s64)(__s32)reader_u32(&r);
 	return true;
 }
 
-static bool find_index(Elf *elf, int fd, GElf_Phdr *ph, __u32 *n_functions)
+static const Elf64_Phdr *find_index(const struct elf_file *f, __u32 *n_functions)
 {
+	const Elf64_Phdr *ph = find_segment(f, PT_GNU_EH_FRAME);
 	unsigned char head[12];
 	struct reader r = { head + 8, head + sizeof(head), false };
-	size_t n;
 
-	if (elf_getphdrnum(elf, &n))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (!gelf_getphdr(elf, (int)i, ph) || ph->p_type != PT_GNU_EH_FRAME)
-			continue;
-		if (pread(fd, head, sizeof(head), (off_t)ph->p_offset) != sizeof(head) ||
-		    head[0] != 1 || head[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ||
-		    head[2] != DW_EH_PE_udata4 || head[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
-			return false;
-		*n_functions = reader_u32(&r);
-		return ph->p_filesz >= 12 && *n_functions <= (ph->p_filesz - 12) / 8;
-	}
-	return false;
+	if (!ph || elf_file_read(f, head, sizeof(head), ph->p_offset) || head[0] != 1 ||
+	    head[1] != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || head[2] != DW_EH_PE_udata4 ||
+	    head[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+		return NULL;
+	*n_functions = reader_u32(&r);
+	return ph->p_filesz >= 12 && *n_functions <= (ph->p_filesz - 12) / 8 ? ph : NULL;
 }
 
 /*
@@ -181,19 +160,19 @@ static bool find_index(Elf *elf, int fd, GElf_Phdr *ph, __u32 *n_functions)
  * up, in a sample spread evenly. Where nothing is known, as without an index: no.
  */
 static bool keeps_frame_pointers(const struct cfi *c, const unsigned char *data,
-				 const struct extent *x, Elf *elf, int fd)
+				 const struct extent *x, const struct elf_file *f)
 {
 	__u32 n, n_moving = 0, n_up = 0, step;
-	GElf_Phdr ph;
+	const Elf64_Phdr *ph = ARCH_HAS_FP_CHAIN ? find_index(f, &n) : NULL;
 
-	if (!ARCH_HAS_FP_CHAIN || !find_index(elf, fd, &ph, &n))
+	if (!ph)
 		return false;
 	step = n / SAMPLED_FUNCTIONS + 1;
 	for (__u32 i = 0; i < n; i += step) {
 		__u64 pairs[2][2];
 		bool moves, up;
 
-		if (!read_pairs(fd, &ph, i, pairs))
+		if (!read_pairs(f, ph, i, pairs))
 			break;
 		/* After the last one is no function, and so no row. */
 		if (i + 1 == n)
@@ -207,22 +186,22 @@ static bool keeps_frame_pointers(const struct cfi *c, const unsigned char *data,
 	return n_up && 2 * (__u64)n_up >= n_moving;
 }
 
-int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out)
+int cfi_load(const struct elf_file *f, struct cfi **out)
 {
 	struct cfi *c = NULL;
 	void *data = NULL;
 	struct extent x;
 	int err;
 
-	if (find_by_section(elf, &x) && find_by_segment(elf, fd, &x))
+	if (find_by_section(f, &x) && find_by_segment(f, &x))
 		return -ENOENT;
-	if (!x.size || x.size > EH_FRAME_MAX || x.size > file_size || x.offset > file_size - x.size)
+	if (!x.size || x.size > EH_FRAME_MAX || x.size > f->size)
 		return -ENOENT;
 	c = calloc(1, sizeof(*c));
 	data = malloc(x.size);
 	err = c && data ? 0 : -ENOMEM;
-	if (!err && pread(fd, data, x.size, (off_t)x.offset) != (ssize_t)x.size)
-		err = -EIO;
+	if (!err)
+		err = elf_file_read(f, data, x.size, x.offset);
 	if (!err)
 		err = eh_frame_new(data, x.size, x.vaddr, &c->table);
 	if (err) {
@@ -230,7 +209,7 @@ int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out)
 		free(c);
 		return err;
 	}
-	c->keeps_fp = keeps_frame_pointers(c, data, &x, elf, fd);
+	c->keeps_fp = keeps_frame_pointers(c, data, &x, f);
 	*out = c;
 	return 0;
 }

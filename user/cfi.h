@@ -3,22 +3,20 @@
 #ifndef RPROF_CFI_H
 #define RPROF_CFI_H
 
-#include <libelf.h>
 #include <linux/types.h>
 
+#include "elf_file.h"
 #include "module.h"
 
 struct cfi;
 
 /*
  * cfi_load() - read .eh_frame, found by section or, in a file without sections, by segment.
- * @elf: only its headers are taken through libelf
- * @fd: the same file
- * @file_size: bytes; what is not within it, or larger than EH_FRAME_MAX, counts as absent
+ * @f: its sections were read; rules not within it, or larger than EH_FRAME_MAX, count as absent
  *
  * Return: 0, -ENOENT (no rules) or -errno.
  */
-int cfi_load(Elf *elf, int fd, __u64 file_size, struct cfi **out);
+int cfi_load(const struct elf_file *f, struct cfi **out);
 void cfi_free(struct cfi *c);
 
 /* As cfi_rule_at(), for one file's rules. */

@@ -20,6 +20,8 @@
 #include "monotonic.h"
 
 /* kallsyms takes a tenth of a second to read. */
+#define KALLSYMS "/proc/kallsyms"
+
 #define REREAD_EVERY_NS 1000000000ULL
 #define REREAD_SHARE 50
 
@@ -379,12 +381,27 @@ struct ksyms *ksyms_load_file(const char *path)
 	return k;
 }
 
-struct ksyms *ksyms_load(void)
+/* Are addresses shown as 0? The first line says so. */
+static bool shows_no_addresses(const char *path)
 {
-	struct ksyms *k = ksyms_load_file("/proc/kallsyms");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char line[17] = "";
+	ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
 
-	if (k && k->n)
-		measure_bpf_programs(k);
+	if (fd >= 0)
+		close(fd);
+	return n == sizeof(line) - 1 && strspn(line, "0") == (size_t)n;
+}
+
+struct ksyms *ksyms_open(void)
+{
+	struct ksyms *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->path = KALLSYMS;
+	k->hidden = shows_no_addresses(KALLSYMS);
+	k->loaded_ns = monotonic_ns();
 	return k;
 }
 
@@ -413,6 +430,8 @@ static bool may_read_again(const struct ksyms *k)
 {
 	__u64 now = monotonic_ns();
 
+	if (k->path && !k->hidden && !k->read_ns)
+		return true;
 	return k->path && !k->hidden && now - k->read_ns >= REREAD_EVERY_NS &&
 	       k->spent_ns <= (now - k->loaded_ns) / REREAD_SHARE;
 }
@@ -435,8 +454,18 @@ static void read_again(struct ksyms *k)
 		fresh->names = old.names;
 	}
 	ksyms_free(fresh);
+	if (k->read_ns)
+		k->spent_ns += monotonic_ns() - start;
 	k->read_ns = monotonic_ns();
-	k->spent_ns += k->read_ns - start;
+}
+
+struct ksyms *ksyms_load(void)
+{
+	struct ksyms *k = ksyms_open();
+
+	if (k && !k->hidden)
+		read_again(k);
+	return k;
 }
 
 const char *ksyms_look(struct ksyms *k, __u64 addr)

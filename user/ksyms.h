@@ -15,7 +15,9 @@ struct ksyms;
  * ksyms_hidden() true.
  */
 struct ksyms *ksyms_parse(const char *text, size_t len);
-struct ksyms *ksyms_load(void);			/* of /proc/kallsyms */
+/* Of /proc/kallsyms; read when the first name is asked for: it takes 0.1 s. */
+struct ksyms *ksyms_open(void);
+struct ksyms *ksyms_load(void);			/* the same, read at once */
 struct ksyms *ksyms_load_file(const char *path); /* of another, for tests; @path is borrowed */
 void ksyms_free(struct ksyms *k);
 bool ksyms_hidden(const struct ksyms *k);

@@ -20,7 +20,6 @@
 #include "signals.h"
 #include "target.h"
 
-#define DRAIN_NS 50000000ULL	/* an 8 MiB ring takes 100,000 samples/s for that long twenty times */
 #define SECOND_NS 1000000000ULL
 
 enum watch {
@@ -31,6 +30,7 @@ enum watch {
 	WATCH_PID,
 	WATCH_COMMAND,
 	WATCH_READER,
+	WATCH_LOADED,
 };
 
 struct loop {
@@ -39,7 +39,7 @@ struct loop {
 	int command_fd;
 	int *pid_fds;		/* one per pid; -1: ended */
 	size_t n_alive;		/* of pids and tids */
-	bool done, reader_gone, cpus_failed;
+	bool done, named_ended, reader_gone, cpus_failed;
 	int wstatus;		/* of the command, once reaped */
 	bool reaped;
 	__u64 start_ns, next_second_ns;
@@ -94,7 +94,7 @@ static int watch_all(struct loop *l)
 	err = watch(l, session_ring_fd(l->c.session), WATCH_RING, 0);
 	if (err)
 		return err;
-	err = make_timer(l, DRAIN_NS, DRAIN_NS, WATCH_DRAIN, &l->drain_fd);
+	err = make_timer(l, l->c.drain_ns, l->c.drain_ns, WATCH_DRAIN, &l->drain_fd);
 	if (err)
 		return err;
 	l->signal_fd = signals_open();
@@ -103,6 +103,8 @@ static int watch_all(struct loop *l)
 	err = watch(l, l->signal_fd, WATCH_SIGNAL, 0);
 	if (!err)
 		err = watch_reader(l);
+	if (!err && l->c.loaded_fd >= 0)
+		err = watch(l, l->c.loaded_fd, WATCH_LOADED, 0);
 	if (err)
 		return err;
 	if (l->c.command)
@@ -206,7 +208,7 @@ static void every_second(struct loop *l, __u64 now)
 /* A dump may hang in a pipe that nobody reads: then signals must get through. */
 static void dump(struct loop *l)
 {
-	session_drain(l->c.session);
+	l->c.drain(l->c.ctx);
 	signals_unblock();
 	l->c.dump(l->c.ctx);
 	signals_block();
@@ -226,12 +228,20 @@ static void on_signal(struct loop *l)
 	}
 }
 
+/* What was named has ended; what that has started may go on. */
+static void all_ended(struct loop *l)
+{
+	l->named_ended = true;
+	if (!l->c.any_followed)
+		l->done = true;
+}
+
 static void on_pid_end(struct loop *l, __u32 index)
 {
 	close_fd(l->pid_fds[index]);
 	l->pid_fds[index] = -1;
 	if (!--l->n_alive)
-		l->done = true;
+		all_ended(l);
 }
 
 static void on_command_end(struct loop *l)
@@ -241,7 +251,7 @@ static void on_command_end(struct loop *l)
 		l->wstatus = W_EXITCODE(EXIT_COMMAND_FAILED, 0);
 	l->reaped = true;
 	epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->command_fd, NULL);
-	l->done = true;
+	all_ended(l);
 }
 
 static int on_event(struct loop *l, const struct epoll_event *e)
@@ -251,11 +261,16 @@ static int on_event(struct loop *l, const struct epoll_event *e)
 
 	switch ((enum watch)(__u32)e->data.u64) {
 	case WATCH_RING:
-		return session_drain(l->c.session);
+		return l->c.drain(l->c.ctx);
+	case WATCH_LOADED:
+		l->c.loaded(l->c.ctx);
+		return 0;
 	case WATCH_DRAIN:
 		if (read(l->drain_fd, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
 			return -errno;
-		err = session_drain(l->c.session);
+		err = l->c.drain(l->c.ctx);
+		if (l->named_ended && !l->c.any_followed(l->c.ctx))
+			l->done = true;
 		if (!err && now >= l->next_second_ns)
 			every_second(l, now);
 		return err;

@@ -20,8 +20,14 @@ struct loop_config {
 	const __u32 *pids, *tids;	/* borrowed; the run ends when all of them have ended */
 	size_t n_pids, n_tids;
 	pid_t command;			/* our child, reaped by the loop; 0: none */
+	int loaded_fd;			/* readable: .loaded is called */
 	int reader_fd;			/* pipe or socket; the run ends when its reader is gone; -1 */
 	void *ctx;
+	__u64 drain_ns;			/* how often .drain is called, which empties the ring: */
+	int (*drain)(void *ctx);	/* 0 or -errno */
+	void (*loaded)(void *ctx);
+	/* NULL, or: the run goes on while it is true, also when .pids and .command have ended */
+	bool (*any_followed)(void *ctx);
 	void (*dump)(void *ctx);	/* SIGUSR1: write the profile so far */
 	void (*tick)(void *ctx, __u64 elapsed_ns); /* once a second */
 };

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * One mapped ELF file. Everything in it is the target's word: headers are read by pread and checked
- * here before libelf sees the file, because libelf allocates what the headers ask for.
- */
+/* One mapped ELF file. Everything in it is the target's word. */
 #include "module.h"
 
 #include <errno.h>
-#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,12 +10,14 @@
 
 #include "arch.h"
 #include "cfi.h"
+#include "debug_file.h"
 #include "eh_frame.h"
-#include "elf_symbols.h"
+#include "elf_file.h"
+#include "elf_note.h"
+#include "monotonic.h"
+#include "symbol_sources.h"
 
 #define MAX_FILE (16ULL << 30)		/* bytes */
-#define MAX_PHDRS 1170			/* the kernel maps no more: 64 KiB, load_elf_phdrs() */
-#define MAX_SECTIONS 16384		/* linked files have some dozens */
 
 struct segment {
 	__u64 offset;		/* in the file, rounded down to a page as the kernel maps it */
@@ -32,28 +30,13 @@ struct module {
 	int fd;			/* -1: closed */
 	bool loaded;
 	__u64 file_size;
+	struct build_id build_id;
 	struct segment *segments;	/* PT_LOADs with file contents */
 	size_t n_segments;
-	struct elf_symbols *symbols;	/* NULL: none */
+	struct symbol_sources names;	/* symbols NULL: none */
 	struct cfi *cfi;		/* NULL: none */
+	__u64 load_ns;
 };
-
-/* Return: 0, or -EIO when the file is shorter than that. */
-static int read_exactly(int fd, void *buf, size_t size, __u64 offset)
-{
-	ssize_t n = pread(fd, buf, size, (off_t)offset);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == size ? 0 : -EIO;
-}
-
-static bool is_ours(const Elf64_Ehdr *eh)
-{
-	return !memcmp(eh->e_ident, ELFMAG, SELFMAG) && eh->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       eh->e_ident[EI_DATA] == ARCH_ELF_DATA && eh->e_machine == ARCH_ELF_MACHINE &&
-	       (eh->e_type == ET_EXEC || eh->e_type == ET_DYN);
-}
 
 static void add_segment(struct module *m, const Elf64_Phdr *ph)
 {
@@ -71,30 +54,42 @@ static void add_segment(struct module *m, const Elf64_Phdr *ph)
 	};
 }
 
-static int read_segments(struct module *m, const Elf64_Ehdr *eh)
+static int read_segments(struct module *m, const struct elf_file *f)
 {
-	size_t n = eh->e_phnum;
-	Elf64_Phdr *phdrs;
+	if (!f->n_phdrs)
+		return -EINVAL;
+	m->segments = calloc(f->n_phdrs, sizeof(*m->segments));
+	if (!m->segments)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->n_phdrs; i++)
+		add_segment(m, &f->phdrs[i]);
+	return 0;
+}
+
+static int read_headers(struct module *m)
+{
+	struct elf_file f;
+	struct stat st;
 	int err;
 
-	if (!n || n > MAX_PHDRS || eh->e_phentsize != sizeof(*phdrs) || eh->e_phoff > MAX_FILE)
+	if (fstat(m->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || (__u64)st.st_size > MAX_FILE)
 		return -EINVAL;
-	phdrs = calloc(n, sizeof(*phdrs));
-	m->segments = calloc(n, sizeof(*m->segments));
-	err = phdrs && m->segments ? 0 : -ENOMEM;
+	m->file_size = (__u64)st.st_size;
+	err = elf_file_open(&f, m->fd, m->file_size);
+	if (err)
+		return err;
+	err = read_segments(m, &f);
 	if (!err)
-		err = read_exactly(m->fd, phdrs, n * sizeof(*phdrs), eh->e_phoff);
-	for (size_t i = 0; i < n && !err; i++)
-		add_segment(m, &phdrs[i]);
-	free(phdrs);
-	return err == -EIO ? -EINVAL : err;
+		elf_file_build_id(&f, &m->build_id);
+	elf_file_fini(&f);
+	return err;
 }
 
 int module_open(int fd, struct module **out)
 {
 	struct module *m = calloc(1, sizeof(*m));
-	Elf64_Ehdr eh;
-	struct stat st;
 	int err;
 
 	if (!m) {
@@ -102,20 +97,12 @@ int module_open(int fd, struct module **out)
 		return -ENOMEM;
 	}
 	m->fd = fd;
-	err = fstat(fd, &st) ? -errno : 0;
-	if (!err && (!S_ISREG(st.st_mode) || (__u64)st.st_size > MAX_FILE))
-		err = -EINVAL;
-	if (!err)
-		err = read_exactly(fd, &eh, sizeof(eh), 0);
-	if (!err && !is_ours(&eh))
-		err = -EINVAL;
-	if (!err)
-		err = read_segments(m, &eh);
+	m->names.dwarf_fd = -1;
+	err = read_headers(m);
 	if (err) {
 		module_free(m);
-		return err == -EIO ? -EINVAL : err;
+		return err;
 	}
-	m->file_size = (__u64)st.st_size;
 	*out = m;
 	return 0;
 }
@@ -126,7 +113,7 @@ void module_free(struct module *m)
 		return;
 	module_close_file(m);
 	cfi_free(m->cfi);
-	elf_symbols_free(m->symbols);
+	symbol_sources_fini(&m->names);
 	free(m->segments);
 	free(m);
 }
@@ -154,71 +141,67 @@ bool module_is_loaded(const struct module *m)
 	return m->loaded;
 }
 
-/* elf_begin() allocates and touches 200 bytes for each section that the headers announce. */
-static bool sections_are_sane(const struct module *m)
+/* Bytes of the sections that are read, or more. */
+static __u64 table_size(const struct elf_file *f)
 {
-	Elf64_Ehdr eh;
-	Elf64_Shdr first;
+	const Elf64_Shdr *rules = elf_file_named(f, ".eh_frame");
+	/* Found by segment, whose size it may have. */
+	__u64 rules_size = f->size < EH_FRAME_MAX ? f->size : EH_FRAME_MAX;
+	__u64 size = symbol_sources_table_size(f);
 
-	if (read_exactly(m->fd, &eh, sizeof(eh), 0) || !is_ours(&eh))
-		return false;
-	if (!eh.e_shoff)
-		return eh.e_shnum == 0;
-	if (eh.e_shnum)
-		return eh.e_shnum <= MAX_SECTIONS;
-	return !read_exactly(m->fd, &first, sizeof(first), eh.e_shoff) &&
-	       first.sh_size <= MAX_SECTIONS;
+	if (rules)
+		rules_size = rules->sh_size;
+	return __builtin_add_overflow(size, rules_size, &size) ? ~0ULL : size;
 }
 
-/* Bytes of the sections that are read, or more. */
-static __u64 table_size(const struct module *m, Elf *elf)
+__u64 module_table_size(struct module *m)
 {
-	bool has_rules = false;
-	Elf_Scn *scn = NULL;
-	__u64 size = 0;
-	size_t names;
+	return module_table_size_within(m, NULL);
+}
 
-	if (elf_getshdrstrndx(elf, &names))
-		names = 0;
-	while ((scn = elf_nextscn(elf, scn))) {
-		const char *name;
-		GElf_Shdr sh;
+__u64 module_table_size_within(struct module *m, const struct module_search *where)
+{
+	struct elf_file f;
+	__u64 size;
 
-		if (!gelf_getshdr(scn, &sh) || sh.sh_size > m->file_size)
-			continue;
-		name = names ? elf_strptr(elf, names, sh.sh_name) : NULL;
-		if (name && !strcmp(name, ".eh_frame"))
-			has_rules = true;
-		else if (sh.sh_type != SHT_SYMTAB && sh.sh_type != SHT_DYNSYM &&
-			 sh.sh_type != SHT_STRTAB)
-			continue;
-		size += sh.sh_size;
-	}
-	/* Found by segment, whose size it may have. */
-	if (!has_rules)
-		size += m->file_size < EH_FRAME_MAX ? m->file_size : EH_FRAME_MAX;
+	if (m->loaded || m->fd < 0 || elf_file_open(&f, m->fd, m->file_size))
+		return 0;
+	elf_file_read_sections(&f);
+	size = table_size(&f);
+	if (where && !elf_file_typed(&f, SHT_SYMTAB) &&
+	    __builtin_add_overflow(size, debug_file_cost(&f, &m->build_id, where), &size))
+		size = ~0ULL;
+	elf_file_fini(&f);
 	return size;
 }
 
-static int load_tables(struct module *m, Elf *elf, __u64 *budget)
+static void take(__u64 *budget, __u64 bytes)
 {
-	__u64 size = table_size(m, elf), kept;
+	*budget -= bytes < *budget ? bytes : *budget;
+}
 
-	if (size > *budget)
+static int load_tables(struct module *m, const struct elf_file *f,
+		       const struct module_search *where, __u64 *budget)
+{
+	__u64 size = table_size(f), kept;
+
+	if (size > *budget) {
+		m->names.why_none = "its tables are larger than what is left for all files";
 		return -E2BIG;
+	}
+	take(budget, size);
 	/* A file without the one or the other is no error: there is nothing to say then. */
-	elf_symbols_load(elf, m->fd, m->file_size, &m->symbols);
-	cfi_load(elf, m->fd, m->file_size, &m->cfi);
-	kept = m->symbols ? elf_symbols_size(m->symbols) : 0;
-	if (kept > size)
-		size = kept;
-	*budget -= size < *budget ? size : *budget;
+	symbol_sources_load(f, &m->build_id, where, budget, &m->names);
+	cfi_load(f, &m->cfi);
+	kept = m->names.stubs ? elf_symbols_size(m->names.stubs) : 0;
+	take(budget, kept > size ? kept - size : 0);
 	return 0;
 }
 
-int module_load_within(struct module *m, __u64 *budget)
+int module_load_within(struct module *m, const struct module_search *where, __u64 *budget)
 {
-	Elf *elf = NULL;
+	const __u64 start_ns = monotonic_ns();
+	struct elf_file f;
 	int err = 0;
 
 	if (m->loaded)
@@ -226,14 +209,15 @@ int module_load_within(struct module *m, __u64 *budget)
 	if (m->fd < 0)
 		return -EBADF;
 	m->loaded = true;
-	elf_version(EV_CURRENT);
-	if (sections_are_sane(m))
-		elf = elf_begin(m->fd, ELF_C_READ, NULL);
-	if (elf) {
-		err = load_tables(m, elf, budget);
-		elf_end(elf);
+	m->names.why_none = "its file cannot be read any more";
+	if (!elf_file_open(&f, m->fd, m->file_size)) {
+		/* Without sections there are rules still, found by segment. */
+		elf_file_read_sections(&f);
+		err = load_tables(m, &f, where, budget);
+		elf_file_fini(&f);
 	}
 	module_close_file(m);
+	m->load_ns = monotonic_ns() - start_ns;
 	return err;
 }
 
@@ -241,7 +225,7 @@ int module_load(struct module *m)
 {
 	__u64 unlimited = ~0ULL;
 
-	return module_load_within(m, &unlimited);
+	return module_load_within(m, NULL, &unlimited);
 }
 
 int module_vaddr(const struct module *m, __u64 file_offset, __u64 *vaddr)
@@ -264,9 +248,70 @@ int module_vaddr(const struct module *m, __u64 file_offset, __u64 *vaddr)
 
 const char *module_symbol(struct module *m, __u64 vaddr, __u64 *start)
 {
-	if (module_load(m) || !m->symbols)
+	const char *name = NULL;
+
+	if (module_load(m))
 		return NULL;
-	return elf_symbols_find(m->symbols, vaddr, start);
+	if (m->names.symbols)
+		name = elf_symbols_find(m->names.symbols, vaddr, start);
+	if (!name && m->names.stubs)
+		name = elf_symbols_find(m->names.stubs, vaddr, start);
+	return name;
+}
+
+int module_build_id(const struct module *m, unsigned char id[20])
+{
+	unsigned int len = m->build_id.len < 20 ? m->build_id.len : 20;
+
+	memcpy(id, m->build_id.bytes, len);
+	return (int)len;
+}
+
+const char *symbol_source_name(enum symbol_source source)
+{
+	static const char *const names[] = {
+		[SYMBOLS_NONE] = "none",
+		[SYMBOLS_SYMTAB] = ".symtab",
+		[SYMBOLS_DYNSYM] = ".dynsym",
+		[SYMBOLS_DEBUGDATA] = ".gnu_debugdata",
+		[SYMBOLS_BUILD_ID_FILE] = ".build-id",
+		[SYMBOLS_DEBUGLINK_FILE] = ".gnu_debuglink",
+		[SYMBOLS_DEBUGINFOD] = "debuginfod",
+	};
+
+	return names[source];
+}
+
+void module_report(const struct module *m, struct module_report *out)
+{
+	struct cfi_rule rule;
+
+	memset(out, 0, sizeof(*out));
+	out->loaded = m->loaded;
+	out->load_ns = m->load_ns;
+	out->why_none = m->names.why_none;
+	out->build_id_len = (unsigned int)module_build_id(m, out->build_id);
+	out->n_sources = m->names.n_used;
+	memcpy(out->sources, m->names.used, sizeof(out->sources));
+	if (m->names.symbols) {
+		out->n_symbols = elf_symbols_count(m->names.symbols);
+		out->bytes = elf_symbols_size(m->names.symbols);
+	}
+	if (m->names.stubs)
+		out->bytes += elf_symbols_size(m->names.stubs);
+	if (m->cfi) {
+		cfi_find(m->cfi, 0, &rule);
+		out->keeps_fp_known = ARCH_HAS_FP_CHAIN;
+		out->keeps_fp = rule.keeps_fp;
+	}
+}
+
+int module_take_dwarf(struct module *m)
+{
+	int fd = m->names.dwarf_fd;
+
+	m->names.dwarf_fd = -1;
+	return fd;
 }
 
 int cfi_rule_at(struct module *m, __u64 vaddr, struct cfi_rule *out)

@@ -28,12 +28,40 @@ void module_free(struct module *m);
  */
 int module_load(struct module *m);
 
+/* Where else than in the file itself its symbols may be looked for. */
+struct module_search {
+	int root_fd;		/* O_PATH, the root directory of a process that has it mapped; -1: not known */
+	const char *path;	/* of the file there; "": not known */
+	bool debuginfod;	/* may servers be asked? Only if DEBUGINFOD_URLS is set; may take a minute */
+	bool want_dwarf;	/* keep a descriptor of the file with .debug_info for module_take_dwarf() */
+	const bool *stop;	/* may be NULL; set by another thread: do not wait for servers any longer */
+};
+
 /*
  * module_load_within() - as module_load(), if its tables fit into what is left for all files.
+ * @where: NULL: only the file itself is looked at
  * @budget: bytes; what was read, or is kept if that is more, is taken off
+ *
+ * May run in a thread of its own: it uses *@m, *@budget and nothing else that changes.
  * Return: as module_load(), or -E2BIG: it counts as loaded, without symbols and rules.
  */
-int module_load_within(struct module *m, __u64 *budget);
+int module_load_within(struct module *m, const struct module_search *where, __u64 *budget);
+
+/*
+ * module_table_size() - bytes of its tables that module_load_within() will read, or more; ~0 if they
+ * are said to be larger than the file. From its headers, and so without those of a debug file, which
+ * only a file has that has no .symtab. 0: its file is closed.
+ */
+__u64 module_table_size(struct module *m);
+/* The same with those of its debug file, if it has one there. Opens that, so it costs some 50 us. */
+__u64 module_table_size_within(struct module *m, const struct module_search *where);
+
+/*
+ * module_build_id() - what the linker made of all that is in the file; read by module_open().
+ * @id: its first 20 bytes
+ * Return: how many they are; 0: it has none. It proves nothing: a file can carry the id of another.
+ */
+int module_build_id(const struct module *m, unsigned char id[20]);
 
 /* A module may be left without its file to save descriptors, until it is loaded. */
 void module_close_file(struct module *m);
@@ -50,12 +78,50 @@ int module_vaddr(const struct module *m, __u64 file_offset, __u64 *vaddr);
 /*
  * module_symbol() - name of the function that holds @vaddr.
  *
- * .symtab, else .dynsym. Functions only (and IFUNC, and untyped labels of executable sections);
- * among aliases the global one, then the shorter name. A symbol of size 0 reaches to the next one,
- * one with a size not an inch beyond it. Versions (@@GLIBC_2.2) are cut off.
- * Return: the name, owned by @m, or NULL.
+ * From .symtab, else that of a debug file, else .dynsym and .gnu_debugdata; "puts@plt" for stubs.
+ * Functions only (and IFUNC, and untyped labels of executable sections); among aliases the global
+ * one, then the weak, then the shorter name, and a resolver's before that of its IFUNC. A symbol of size 0 reaches to the next one, one with a
+ * size not an inch beyond it. Versions (@@GLIBC_2.2) are cut off, and so is what compilers append
+ * (.cold, .part.0, .constprop.0, .isra.0, .lto_priv.0, .llvm.1).
+ * @start: of the symbol, which for a cold part is not that of the function
+ * Return: the name, raw bytes as in the file, owned by @m, or NULL.
  */
 const char *module_symbol(struct module *m, __u64 vaddr, __u64 *start);
+
+enum symbol_source {
+	SYMBOLS_NONE,
+	SYMBOLS_SYMTAB,
+	SYMBOLS_DYNSYM,
+	SYMBOLS_DEBUGDATA,
+	SYMBOLS_BUILD_ID_FILE,
+	SYMBOLS_DEBUGLINK_FILE,
+	SYMBOLS_DEBUGINFOD,
+};
+
+/* What it is called in messages: ".symtab", ".gnu_debuglink". */
+const char *symbol_source_name(enum symbol_source source);
+
+struct module_report {
+	bool loaded;
+	enum symbol_source sources[4];
+	unsigned int n_sources;
+	size_t n_symbols;	/* functions; stubs of the PLT are not counted */
+	__u64 bytes;		/* of memory that names take */
+	__u64 load_ns;
+	const char *why_none;	/* static text; NULL: there are symbols, or it was not loaded yet */
+	unsigned char build_id[20];
+	unsigned int build_id_len;
+	bool keeps_fp_known;	/* it has rules to ask */
+	bool keeps_fp;		/* most of its functions set up a frame pointer */
+};
+
+void module_report(const struct module *m, struct module_report *out);
+
+/*
+ * module_take_dwarf() - after loading with want_dwarf: a descriptor, now the caller's, of the file
+ * that has .debug_info for the same addresses: the module's own or its debug file; -1: none.
+ */
+int module_take_dwarf(struct module *m);
 
 /* Where the unwind rules of a function say that the caller is. */
 enum cfi_state {

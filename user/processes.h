@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Keeps the kernel side's mapping tables in step with the processes we see: at start, at exec, at
- * first sight under -a, and when a stack shows that its process has mapped something since.
+ * The processes we see: their address spaces kept current in user space, by the kernel's events and
+ * by reading /proc, and in the tables of the kernel side; from first sight until they end.
  */
 #ifndef RPROF_PROCESSES_H
 #define RPROF_PROCESSES_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "rprof/stop.h"
 #include "rprof/record.h"
 
+struct jits;
+struct modules;
 struct processes;
 struct session;
 struct space;
 struct spaces;
 
-struct processes *processes_new(struct session *session, struct spaces *spaces);
+struct processes_config {
+	struct session *session;	/* borrowed, as are the others */
+	struct spaces *spaces;
+	struct modules *modules;
+	struct jits *jits;
+	bool all;			/* -a: every process is of interest */
+	bool subprocesses;		/* -s */
+};
+
+/* Events are followed from now on. Return: 0 or -errno, logged. */
+int processes_new(const struct processes_config *config, struct processes **out);
 void processes_free(struct processes *p);
 
 /*
@@ -29,23 +42,35 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags);
 
 /* The records that follow were made before now. */
 void processes_begin_drain(struct processes *p);
+/* All of them were handled. */
+void processes_end_drain(struct processes *p);
 
-/* Look at a STACK before it is resolved: read its process's mappings if it shows that we must. */
+/* What happened before @time_ns has happened now: before each record is handled. */
+void processes_advance(struct processes *p, __u64 time_ns);
+
+/* Look at a STACK before it is located: read its process's mappings if it shows that we must. */
 void processes_on_stack(struct processes *p, const struct rprof_stack *s);
 
-/*
- * processes_space() - the address space that the user frames of a STACK are of.
- * Return: NULL if it is not known: the mappings were read of another image than was sampled.
- */
+/* The address space that the user frames of a STACK are of; NULL: not known. */
 const struct space *processes_space(const struct processes *p, const struct rprof_stack *s);
 
-/* A SPACE record: the process has a new image. */
+/* Has @tgid another space at @time_ns than @number, so that its stacks mean other code? */
+bool processes_space_is_over(const struct processes *p, __u32 tgid, __u32 number, __u64 time_ns);
+
+/* A SPACE record: a new image, a new process, an end. */
 void processes_on_space(struct processes *p, const struct rprof_space *s);
 
-/* Once a second: processes that ended, and mappings that took the place of others. */
+/* Once a second. */
 void processes_tick(struct processes *p);
 
-/* How often a process got no mapping table: its samples are checked later, and cost more. */
-__u64 processes_unchecked(const struct processes *p);
+/* Does any process that was to be followed still run? */
+bool processes_any_followed(const struct processes *p);
+
+struct processes_stats {
+	__u64 unchecked;	/* times a process got no table: its samples are checked later */
+	__u64 lost_events;	/* of the kernel's, so that mappings were read again */
+	size_t known;		/* processes with mappings now */
+};
+void processes_stats(const struct processes *p, struct processes_stats *out);
 
 #endif

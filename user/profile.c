@@ -8,20 +8,34 @@
 #include "array.h"
 #include "idmap.h"
 
+#define NONE ~0U
+
 /*
  * Texts: what stacks read, without a count. Lines: a text with a count, and a thread when lines are
- * kept apart by thread. idmaps lead from stack id to text, and from (text, tid) to line.
+ * kept apart by thread. idmaps lead from stack id to stack, and from (text, tid) to line. What is
+ * counted before a stack has its text waits in a list.
  */
+struct waiting {
+	__u32 tid;
+	__u32 next;		/* of the same stack, or free; NONE */
+	__u64 value;
+};
+
 struct profile {
 	bool by_process, by_thread;
 	struct profile_line **texts;
 	size_t n_texts, cap_texts;
 	struct profile_line **lines;	/* own copies; ->stack.frames belongs to the text */
 	size_t n_lines, cap_lines;
-	struct idmap text_of_stack;
+	struct profile_stack *stacks;
+	size_t n_stacks, cap_stacks;
+	struct waiting *waiting;
+	size_t n_waiting, cap_waiting;
+	__u32 free_waiting;	/* list of those that may be used again */
+	__u64 waiting_value;
+	struct idmap stack_of_id;
 	struct idmap text_of_hash;	/* (hash of text, probe) -> text */
 	struct idmap line_of_text;
-	size_t n_stacks;
 	__u64 n_samples;
 };
 
@@ -33,7 +47,8 @@ struct profile *profile_new(bool by_process, bool by_thread)
 		return NULL;
 	p->by_process = by_process;
 	p->by_thread = by_thread;
-	idmap_init(&p->text_of_stack);
+	p->free_waiting = NONE;
+	idmap_init(&p->stack_of_id);
 	idmap_init(&p->text_of_hash);
 	idmap_init(&p->line_of_text);
 	return p;
@@ -51,17 +66,24 @@ void profile_free(struct profile *p)
 		free(p->lines[i]);
 	free(p->texts);
 	free(p->lines);
-	idmap_fini(&p->text_of_stack);
+	free(p->stacks);
+	free(p->waiting);
+	idmap_fini(&p->stack_of_id);
 	idmap_fini(&p->text_of_hash);
 	idmap_fini(&p->line_of_text);
 	free(p);
 }
 
-bool profile_has_stack(const struct profile *p, __u64 id)
+static struct profile_stack *find(const struct profile *p, __u64 id)
 {
-	__u32 text;
+	__u32 i;
 
-	return idmap_find(&p->text_of_stack, id, 0, &text);
+	return idmap_find(&p->stack_of_id, id, 0, &i) ? &p->stacks[i] : NULL;
+}
+
+const struct profile_stack *profile_find(const struct profile *p, __u64 id)
+{
+	return find(p, id);
 }
 
 /* Names are interned, so pointers stand for texts. */
@@ -122,21 +144,35 @@ static int intern_text(struct profile *p, struct profile_line *t, __u32 *index)
 }
 
 int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LEN], __u32 tgid,
-		      struct resolved_stack *stack)
+		      __u32 space)
+{
+	struct profile_stack *grown =
+		array_grow(p->stacks, &p->cap_stacks, p->n_stacks + 1, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	p->stacks = grown;
+	grown += p->n_stacks;
+	*grown = (struct profile_stack){
+		.tgid = tgid,
+		.space = space,
+		.text = NONE,
+		.waiting = NONE,
+	};
+	memcpy(grown->comm, comm, sizeof(grown->comm));
+	return idmap_put(&p->stack_of_id, id, 0, (__u32)p->n_stacks++);
+}
+
+/* Takes over the frames of @stack. */
+static int make_text(struct profile *p, const struct profile_stack *of,
+		     struct resolved_stack *stack, __u32 *text)
 {
 	struct profile_line t = { .stack = *stack };
-	__u32 text;
-	int err;
 
 	if (p->by_process || p->by_thread)
-		t.tgid = tgid;
-	memcpy(t.comm, comm, strnlen(comm, RPROF_COMM_LEN));
-	err = intern_text(p, &t, &text);
-	if (!err)
-		err = idmap_put(&p->text_of_stack, id, 0, text);
-	if (!err)
-		p->n_stacks++;
-	return err;
+		t.tgid = of->tgid;
+	memcpy(t.comm, of->comm, strnlen(of->comm, RPROF_COMM_LEN));
+	return intern_text(p, &t, text);
 }
 
 static int add_line(struct profile *p, __u32 text, __u32 tid, __u32 *index)
@@ -159,28 +195,112 @@ static int add_line(struct profile *p, __u32 text, __u32 tid, __u32 *index)
 	return 0;
 }
 
-int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value)
+void profile_set_may_change(struct profile *p, __u64 id)
 {
-	__u32 text, line;
+	find(p, id)->may_change = true;
+}
+
+static int count(struct profile *p, __u32 text, __u32 tid, __u64 value)
+{
+	__u32 line;
 	int err;
 
-	if (!idmap_find(&p->text_of_stack, id, 0, &text))
-		return -ENOENT;
-	if (!p->by_thread)
-		tid = 0;
 	if (!idmap_find(&p->line_of_text, text, tid, &line)) {
 		err = add_line(p, text, tid, &line);
 		if (err)
 			return err;
 	}
 	p->lines[line]->count += value;
-	p->n_samples++;
 	return 0;
+}
+
+/* Count for a stack that has no text yet. */
+static int wait_for_text(struct profile *p, struct profile_stack *s, __u32 tid, __u64 value)
+{
+	struct waiting *grown;
+	__u32 i;
+
+	p->waiting_value += value;
+	for (i = s->waiting; i != NONE; i = p->waiting[i].next) {
+		if (p->waiting[i].tid == tid) {
+			p->waiting[i].value += value;
+			return 0;
+		}
+	}
+	i = p->free_waiting;
+	if (i == NONE) {
+		grown = array_grow(p->waiting, &p->cap_waiting, p->n_waiting + 1, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		p->waiting = grown;
+		i = (__u32)p->n_waiting++;
+	} else {
+		p->free_waiting = p->waiting[i].next;
+	}
+	p->waiting[i] = (struct waiting){ .tid = tid, .next = s->waiting, .value = value };
+	s->waiting = i;
+	return 0;
+}
+
+int profile_set_stack(struct profile *p, __u64 id, struct resolved_stack *stack)
+{
+	struct profile_stack *s = find(p, id);
+	int err;
+
+	if (!s) {
+		free(stack->frames);
+		return -ENOENT;
+	}
+	err = make_text(p, s, stack, &s->text);
+	while (s->waiting != NONE && !err) {
+		struct waiting *w = &p->waiting[s->waiting];
+		__u32 i = s->waiting;
+
+		err = count(p, s->text, w->tid, w->value);
+		p->waiting_value -= w->value;
+		s->waiting = w->next;
+		w->next = p->free_waiting;
+		p->free_waiting = i;
+	}
+	return err;
+}
+
+int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value)
+{
+	struct profile_stack *s = find(p, id);
+	int err;
+
+	if (!s)
+		return -ENOENT;
+	if (!p->by_thread)
+		tid = 0;
+	err = s->text == NONE ? wait_for_text(p, s, tid, value) : count(p, s->text, tid, value);
+	if (!err)
+		p->n_samples++;
+	return err;
+}
+
+int profile_add_other(struct profile *p, const struct profile_stack *of, __u32 tid, __u64 value,
+		      struct resolved_stack *stack)
+{
+	__u32 text;
+	int err = make_text(p, of, stack, &text);
+
+	if (!err)
+		err = count(p, text, p->by_thread ? tid : 0, value);
+	if (!err)
+		p->n_samples++;
+	return err;
 }
 
 size_t profile_n_stacks(const struct profile *p)
 {
 	return p->n_stacks;
+}
+
+__u64 profile_n_waiting(const struct profile *p)
+{
+	return p->waiting_value;
 }
 
 __u64 profile_n_samples(const struct profile *p)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "resolve.h"
+#include "rprof/record.h"
 
 struct profile;
 
@@ -29,21 +30,46 @@ struct profile_line {
 struct profile *profile_new(bool by_process, bool by_thread);
 void profile_free(struct profile *p);
 
-/* Is stack @id known? */
-bool profile_has_stack(const struct profile *p, __u64 id);
+/* What a stack id stands for, and where. */
+struct profile_stack {
+	__u32 tgid;
+	__u32 space;			/* number of its address space; 0: any */
+	bool may_change;		/* it may come to read another way (jits.c) */
+	char comm[RPROF_COMM_LEN];
+	__u32 text;			/* the profile's own: */
+	__u32 waiting;
+};
+
+/* The stack @id, or NULL. Valid until the next call that adds one. */
+const struct profile_stack *profile_find(const struct profile *p, __u64 id);
 
 /*
- * profile_add_stack() - remember what stack @id reads.
- * @stack: taken over, also on failure
+ * profile_add_stack() - remember that there is a stack @id; what it reads comes with
+ * profile_set_stack(), at once or later. Its samples are counted meanwhile.
  * Return: 0 or -ENOMEM.
  */
 int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LEN], __u32 tgid,
-		      struct resolved_stack *stack);
+		      __u32 space);
+/*
+ * profile_set_stack() - what it reads; if that is told again, from then on.
+ * @stack: taken over, also on failure
+ * Return: 0 or -ENOMEM.
+ */
+int profile_set_stack(struct profile *p, __u64 id, struct resolved_stack *stack);
+void profile_set_may_change(struct profile *p, __u64 id);
 
 /* Count @value for stack @id. Return: 0, -ENOENT: unknown stack, -ENOMEM. */
 int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value);
+/*
+ * The same for a sample that has the id of a stack but means something else.
+ * @stack: what to count it as; taken over, also on failure
+ */
+int profile_add_other(struct profile *p, const struct profile_stack *of, __u32 tid, __u64 value,
+		      struct resolved_stack *stack);
 
 size_t profile_n_stacks(const struct profile *p);
+/* Samples of stacks that profile_set_stack() has not told yet: in no line. */
+__u64 profile_n_waiting(const struct profile *p);
 __u64 profile_n_samples(const struct profile *p);
 
 /*

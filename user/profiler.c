@@ -13,12 +13,17 @@
 #include <unistd.h>
 
 #include "accounting.h"
+#include "array.h"
 #include "command.h"
 #include "cputime.h"
 #include "followed.h"
+#include "inlines.h"
+#include "jits.h"
 #include "ksyms.h"
 #include "log.h"
+#include "located.h"
 #include "loop.h"
+#include "modules.h"
 #include "options.h"
 #include "output.h"
 #include "preflight.h"
@@ -34,18 +39,32 @@
 #define MAPPINGS 65536u
 #define MAPPINGS_ALL 262144u
 
+/*
+ * An 8 MiB ring takes 100,000 samples/s for 50 ms twenty times. With many processes the files of
+ * each new one are to be opened while it lives.
+ */
+#define DRAIN_NS 50000000ULL
+#define DRAIN_ALL_NS 20000000ULL
+
+#define END_WAIT_NS 10000000000ULL	/* for files that are still being read at the end */
+#define DUMP_WAIT_NS 2000000000ULL	/* and for a dump in between */
+
 struct profiler {
 	const struct options *o;
 	struct output *output;
 	struct command command;
 	bool has_command, released;
 	struct session *session;
+	struct modules *modules;
 	struct spaces *spaces;
+	struct jits *jits;
 	struct ksyms *ksyms;
 	struct resolver *resolver;
 	struct processes *processes;
 	struct profile *profile;
 	struct cputime *cputime;
+	struct located **waiting;	/* stacks whose files are being read */
+	size_t n_waiting, cap_waiting;
 	struct accounting account;
 	struct loop *loop;
 	int err;		/* first failure of a sink: out of memory; ends the loop */
@@ -64,31 +83,132 @@ static void on_drain(void *ctx)
 	struct profiler *p = ctx;
 
 	processes_begin_drain(p->processes);
+	jits_begin_drain(p->jits);
+}
+
+/* Names and marks for a stack. -EAGAIN: not yet. */
+static int resolve(struct profiler *p, const struct located *l, bool force)
+{
+	struct resolved_stack resolved;
+	int err = resolve_stack(p->resolver, l, force, &resolved);
+
+	return err ? err : profile_set_stack(p->profile, l->id, &resolved);
+}
+
+static int wait_for_files(struct profiler *p, struct located *l)
+{
+	struct located **grown =
+		array_grow(p->waiting, &p->cap_waiting, p->n_waiting + 1, sizeof(struct located *));
+
+	if (!grown)
+		return -ENOMEM;
+	p->waiting = grown;
+	grown[p->n_waiting++] = l;
+	located_keep(l, p->modules);
+	return 0;
+}
+
+static int take_stack(struct profiler *p, const struct rprof_stack *s)
+{
+	const struct space *space = processes_space(p->processes, s);
+	struct located *l = locate_stack(s, space, p->modules, p->jits);
+	int err = l ? 0 : -ENOMEM;
+
+	if (!err)
+		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid,
+					s->n_native ? l->space : 0);
+	if (!err)
+		err = resolve(p, l, false);
+	if (err == -EAGAIN) {
+		err = wait_for_files(p, l);
+		if (!err)
+			return 0;
+	}
+	if (!err && l->has_jit && jits_keep(p->jits, l))
+		profile_set_may_change(p->profile, l->id);
+	else
+		located_free(l);
+	return err;
 }
 
 static void on_stack(void *ctx, const struct rprof_stack *s)
 {
 	struct profiler *p = ctx;
-	struct resolved_stack resolved;
 	int err;
 
+	processes_advance(p->processes, s->time_ns);
 	/* The kernel forgets old stacks and sends them again. */
-	if (profile_has_stack(p->profile, s->stack))
+	if (profile_find(p->profile, s->stack))
 		return;
 	processes_on_stack(p->processes, s);
-	err = resolve_stack(p->resolver, s, processes_space(p->processes, s), record_kernel(s),
-			    record_native(s), &resolved);
-	if (!err)
-		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid, &resolved);
+	err = take_stack(p, s);
 	if (err)
 		sink_failed(p, err);
+}
+
+/* Files were read: names for the stacks that waited for them. */
+static void resolve_waiting(struct profiler *p, bool force)
+{
+	size_t kept = 0;
+
+	modules_loaded(p->modules);
+	for (size_t i = 0; i < p->n_waiting; i++) {
+		int err = resolve(p, p->waiting[i], force);
+
+		if (err == -EAGAIN) {
+			p->waiting[kept++] = p->waiting[i];
+			continue;
+		}
+		if (!err && p->waiting[i]->has_jit && jits_keep(p->jits, p->waiting[i]))
+			profile_set_may_change(p->profile, p->waiting[i]->id);
+		else
+			located_free(p->waiting[i]);
+		if (err)
+			sink_failed(p, err);
+	}
+	p->n_waiting = kept;
+}
+
+static void on_loaded(void *ctx)
+{
+	resolve_waiting(ctx, false);
+}
+
+/* Its process may have made other code at its addresses since. */
+static int follow_code(struct profiler *p, const struct profile_stack *stack,
+		       const struct rprof_sample *s)
+{
+	const struct located *l = jits_changed(p->jits, s->stack, stack->tgid, s->time_ns);
+
+	return l ? resolve(p, l, true) : 0;
+}
+
+/* Code was mapped over what this stack means, and the kernel side did not know yet. */
+static int count_replaced(struct profiler *p, const struct profile_stack *stack,
+			  const struct rprof_sample *s)
+{
+	struct resolved_stack resolved;
+	int err = resolve_mark_alone(p->resolver, "mapping replaced", &resolved);
+
+	return err ? err : profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
 }
 
 static void on_sample(void *ctx, const struct rprof_sample *s)
 {
 	struct profiler *p = ctx;
-	int err = profile_add_sample(p->profile, s->stack, s->tid, s->value);
+	const struct profile_stack *stack = profile_find(p->profile, s->stack);
+	bool replaced;
+	int err = 0;
 
+	processes_advance(p->processes, s->time_ns);
+	replaced = stack && stack->space &&
+		   processes_space_is_over(p->processes, stack->tgid, stack->space, s->time_ns);
+	if (replaced)
+		err = count_replaced(p, stack, s);
+	else if (stack && stack->may_change)
+		err = follow_code(p, stack, s);
+	if (!replaced && !err)
+		err = profile_add_sample(p->profile, s->stack, s->tid, s->value);
 	if (!err)
 		p->account.received++;
 	else
@@ -114,6 +234,7 @@ static int open_session(struct profiler *p)
 		.period_ns = 1000000000ULL / o->frequency,
 		.ring_size = RING_SIZE,
 		.max_mappings = o->all ? MAPPINGS_ALL : MAPPINGS,
+		.forks = o->subprocesses,
 		.filter = o->all    ? RPROF_FILTER_ALL :
 			  o->n_tids ? RPROF_FILTER_TID :
 				      RPROF_FILTER_TGID,
@@ -125,22 +246,52 @@ static int open_session(struct profiler *p)
 	return session_open(&config, &sink, &p->session);
 }
 
+static int make_tables(struct profiler *p)
+{
+	const struct options *o = p->o;
+	const struct modules_config modules = {
+		.debuginfod = getenv("DEBUGINFOD_URLS") != NULL,
+		.want_dwarf = o->inlines,
+		.keep_going = true,
+	};
+
+	p->modules = modules_new(&modules);
+	p->spaces = p->modules ? spaces_new(p->modules) : NULL;
+	p->jits = p->spaces ? jits_new(p->spaces, p->modules) : NULL;
+	return p->jits ? 0 : -ENOMEM;
+}
+
 static int make_analysis(struct profiler *p)
 {
-	p->ksyms = ksyms_load();
+	const struct options *o = p->o;
+	int err = make_tables(p);
+	struct resolver_config resolver = {
+		.modules = p->modules,
+		.demangle = !o->no_demangle,
+		.inlines = o->inlines,
+	};
+	const struct processes_config processes = {
+		.session = p->session,
+		.spaces = p->spaces,
+		.modules = p->modules,
+		.jits = p->jits,
+		.all = o->all,
+		.subprocesses = o->subprocesses,
+	};
+
+	p->ksyms = ksyms_open();
 	if (p->ksyms && ksyms_hidden(p->ksyms))
 		log_warn("kernel symbols are hidden (kernel.kptr_restrict): kernel frames have no "
 			 "names (sysctl kernel.kptr_restrict=1, or CAP_SYSLOG)");
-	p->spaces = spaces_new();
-	p->resolver = p->spaces ? resolver_new(p->spaces, p->ksyms) : NULL;
-	p->processes = p->spaces ? processes_new(p->session, p->spaces) : NULL;
-	p->profile = profile_new(p->o->all, p->o->per_thread);
+	resolver.ksyms = p->ksyms;
+	p->resolver = err ? NULL : resolver_new(&resolver);
+	p->profile = profile_new(o->all, o->per_thread);
 	p->cputime = cputime_new();
-	if (!p->resolver || !p->processes || !p->profile || !p->cputime) {
+	if (!p->resolver || !p->profile || !p->cputime) {
 		log_error("analysis: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
 	}
-	return 0;
+	return processes_new(&processes, &p->processes);
 }
 
 /* Everything up to the first sample; the order keeps what can fail early early. */
@@ -173,10 +324,15 @@ static void fini(struct profiler *p)
 		command_abort(&p->command);
 	output_abort(p->output);
 	cputime_free(p->cputime);
+	for (size_t i = 0; i < p->n_waiting; i++)
+		located_free(p->waiting[i]);
+	free(p->waiting);
 	profile_free(p->profile);
 	processes_free(p->processes);
 	resolver_free(p->resolver);
+	jits_free(p->jits);
 	spaces_free(p->spaces);
+	modules_free(p->modules);
 	ksyms_free(p->ksyms);
 	session_free(p->session);
 }
@@ -191,12 +347,35 @@ static __u64 own_cpu_ns(void)
 	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000ULL;
 }
 
+static int drain(void *ctx)
+{
+	struct profiler *p = ctx;
+	int err = session_drain(p->session);
+
+	processes_end_drain(p->processes);
+	return err;
+}
+
+/* What is still being read is waited for, and then does without names. */
+static void end_waiting(struct profiler *p)
+{
+	modules_wait(p->modules, END_WAIT_NS);
+	if (p->n_waiting)
+		resolve_waiting(p, false);
+	if (!p->n_waiting)
+		return;
+	log_warn("%zu stacks have frames without names: their files were still being read",
+		 p->n_waiting);
+	resolve_waiting(p, true);
+}
+
 /*
  * Stop sampling and take in what is still under way; then the sums are final.
  * Return: 0; -errno, logged: the sums are not known.
  */
 static int finish(struct profiler *p, __u64 elapsed_ns)
 {
+	struct processes_stats stats;
 	int err;
 
 	session_stop(p->session);
@@ -205,7 +384,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	if (err)
 		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
 			 strerror(-err));
-	err = session_drain(p->session);
+	err = drain(p);
 	if (!err)
 		err = session_counters(p->session, p->account.counters);
 	if (err) {
@@ -214,7 +393,10 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 			  strerror(-err));
 		return err;
 	}
-	p->account.unchecked = processes_unchecked(p->processes);
+	end_waiting(p);
+	processes_stats(p->processes, &stats);
+	p->account.unchecked = stats.unchecked;
+	p->account.lost_events = stats.lost_events;
 	p->account.cpu_trust = cputime_trust(p->cputime);
 	p->account.bad_records = session_bad_records(p->session);
 	p->account.elapsed_ns = elapsed_ns;
@@ -226,7 +408,19 @@ static void dump(void *ctx)
 {
 	struct profiler *p = ctx;
 
+	modules_wait(p->modules, DUMP_WAIT_NS);
+	resolve_waiting(p, false);
+	if (profile_n_waiting(p->profile))
+		log_warn("dump: %llu samples are not in it yet: files are being read for them",
+			 (unsigned long long)profile_n_waiting(p->profile));
 	output_dump(p->output, p->profile);
+}
+
+static bool any_followed(void *ctx)
+{
+	struct profiler *p = ctx;
+
+	return processes_any_followed(p->processes);
 }
 
 /* The progress line; its sums are a moment apart, so "missed" may be off by a few. */
@@ -237,6 +431,8 @@ static void tick(void *ctx, __u64 elapsed_ns)
 
 	processes_tick(p->processes);
 	cputime_tick(p->cputime);
+	if (p->n_waiting)
+		resolve_waiting(p, false);
 	if (log_level() < LOG_INFO || !isatty(STDERR_FILENO))
 		return;
 	if (session_counters(p->session, now.counters) || cputime_read(p->cputime, &now.cpu_ns))
@@ -267,6 +463,24 @@ static int verdict(const struct profiler *p)
 	return EXIT_OK;
 }
 
+/* Where names came from. */
+static void print_stats(const struct profiler *p)
+{
+	const struct codes_stats *c = codes_stats(resolver_codes(p->resolver));
+	struct inlines_report in;
+
+	fprintf(stderr, "  %-28s %12llu  %llu of them known, the others took %.3f s\n",
+		"frames looked up", (unsigned long long)c->lookups, (unsigned long long)c->hits,
+		c->ns / 1e9);
+	codes_inlines(resolver_codes(p->resolver), &in);
+	if (in.files)
+		fprintf(stderr, "  %-28s %12llu  %llu asked, %llu given up, %.3f s waited\n",
+			"files read for --inlines", (unsigned long long)in.files,
+			(unsigned long long)in.queries, (unsigned long long)in.given_up,
+			in.time_ns / 1e9);
+	modules_print(p->modules, stderr);
+}
+
 /*
  * What was collected is accounted for and written, whatever failed.
  * @unaccounted: finish() failed; @failed: the loop did
@@ -282,6 +496,8 @@ static int write_all(struct profiler *p, bool unaccounted, bool failed, bool rea
 	/* Whoever ends a pipe early (head) wants to hear no more. */
 	if (!unaccounted && (p->o->stats || (log_level() >= LOG_INFO && !reader_gone)))
 		accounting_print(stderr, &p->account, p->profile, p->o->stats);
+	if (!unaccounted && p->o->stats)
+		print_stats(p);
 	err = output_commit(p->output, p->profile);
 	p->output = NULL;
 	if (err || p->err || failed || unaccounted)
@@ -349,7 +565,12 @@ int profiler_run(const struct options *o)
 			.command = p.has_command ? p.command.pid : 0,
 			.ctx = &p,
 			.reader_fd = output_reader_fd(p.output),
+			.drain = drain,
+			.drain_ns = o->all || o->subprocesses ? DRAIN_ALL_NS : DRAIN_NS,
 			.dump = dump,
+			.loaded_fd = modules_fd(p.modules),
+			.loaded = on_loaded,
+			.any_followed = o->subprocesses ? any_followed : NULL,
 			.tick = tick,
 		};
 

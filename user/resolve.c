@@ -1,44 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * From addresses to what is printed. No name without proof: an address beyond the end of every
- * known function is "module+0xADDRESS" (as addr2line -e takes it), code without a file "[anon]",
- * and an address in no mapping "[unknown]".
- */
+/* From located frames to what is printed: names (codes.c), and marks (marks.c) in words. */
 #include "resolve.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "array.h"
 #include "idmap.h"
-#include "ksyms.h"
+#include "located.h"
 #include "marks.h"
-#include "module.h"
-#include "spaces.h"
 #include "stop.h"
 #include "strset.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What there is to know of one address of one space. */
-struct code {
-	const char *name;
-	const char *module;	/* for marks */
-	bool symbolized;
-	struct cfi_rule rule;
-};
+/* As debuggers call the frame of the sigreturn trampoline. */
+#define SIGNAL_FRAME_NAME "<signal handler called>"
 
 struct resolver {
-	struct spaces *spaces;
-	struct ksyms *ksyms;	/* may be NULL */
 	struct strset strings;
-	struct idmap by_address;	/* (address, space) to an index of codes */
-	struct code *codes;
-	size_t n_codes;
-	size_t cap_codes;
+	struct codes *codes;
 	struct idmap by_mark;		/* (kind, module), interned, to an index of marks */
 	struct resolve_mark **marks;	/* each its own allocation: callers keep pointers */
 	size_t n_marks;
@@ -48,17 +31,26 @@ struct resolver {
 	struct code native[RPROF_MAX_NATIVE];
 };
 
-struct resolver *resolver_new(struct spaces *spaces, struct ksyms *ksyms)
+struct resolver *resolver_new(const struct resolver_config *config)
 {
 	struct resolver *r = calloc(1, sizeof(*r));
+	struct codes_config codes = {
+		.modules = config->modules,
+		.ksyms = config->ksyms,
+		.demangle = config->demangle,
+		.inlines = config->inlines,
+	};
 
 	if (!r)
 		return NULL;
-	r->spaces = spaces;
-	r->ksyms = ksyms;
 	strset_init(&r->strings);
-	idmap_init(&r->by_address);
 	idmap_init(&r->by_mark);
+	codes.strings = &r->strings;
+	r->codes = codes_new(&codes);
+	if (!r->codes) {
+		free(r);
+		return NULL;
+	}
 	return r;
 }
 
@@ -69,100 +61,15 @@ void resolver_free(struct resolver *r)
 	for (size_t i = 0; i < r->n_marks; i++)
 		free(r->marks[i]);
 	free(r->marks);
-	free(r->codes);
+	codes_free(r->codes);
 	idmap_fini(&r->by_mark);
-	idmap_fini(&r->by_address);
 	strset_fini(&r->strings);
 	free(r);
 }
 
-static int remember(struct resolver *r, __u64 addr, __u64 space, const struct code *code)
+const struct codes *resolver_codes(const struct resolver *r)
 {
-	struct code *grown = array_grow(r->codes, &r->cap_codes, r->n_codes + 1, sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	r->codes = grown;
-	r->codes[r->n_codes] = *code;
-	return idmap_put(&r->by_address, addr, space, (__u32)r->n_codes++);
-}
-
-static bool recall(const struct resolver *r, __u64 addr, __u64 space, struct code *code)
-{
-	__u32 i;
-
-	if (!idmap_find(&r->by_address, addr, space, &i))
-		return false;
-	*code = r->codes[i];
-	return true;
-}
-
-static int kernel_code(struct resolver *r, __u64 addr, struct code *code)
-{
-	const char *name;
-
-	if (recall(r, addr, 0, code))
-		return 0;
-	memset(code, 0, sizeof(*code));
-	name = r->ksyms ? ksyms_look(r->ksyms, addr) : NULL;
-	code->symbolized = name;
-	code->name = strset_add(&r->strings, name ? name : "[unknown]");
-	if (!code->name)
-		return -ENOMEM;
-	/* A name stays; what has none may be too new for the table, and get one yet. */
-	return name ? remember(r, addr, 0, code) : 0;
-}
-
-/* Code of a file. */
-static int file_code(struct resolver *r, const struct space *sp, const struct rprof_mapping *m,
-		     __u64 addr, struct code *code)
-{
-	struct module *module = spaces_module(r->spaces, m->module);
-	__u64 vaddr, start;
-	const char *name = NULL;
-	char text[512];
-
-	code->module = strset_add(&r->strings, spaces_module_name(r->spaces, m->module));
-	if (!code->module)
-		return -ENOMEM;
-	if (module && !spaces_vaddr(r->spaces, sp, m, addr, &vaddr)) {
-		name = module_symbol(module, vaddr, &start);
-		cfi_rule_at(module, vaddr, &code->rule);
-	} else {
-		vaddr = space_file_offset(sp, m, addr);
-	}
-	code->symbolized = name;
-	if (!name) {
-		snprintf(text, sizeof(text), "%s+0x%llx", code->module, vaddr);
-		name = text;
-	}
-	code->name = strset_add(&r->strings, name);
-	return code->name ? 0 : -ENOMEM;
-}
-
-/* Memory without a file, or no memory: what is there later need not be what is there now. */
-static int nameless_code(struct resolver *r, const char *name, struct code *code)
-{
-	code->name = code->module = strset_add(&r->strings, name);
-	return code->name ? 0 : -ENOMEM;
-}
-
-static int native_code(struct resolver *r, const struct space *sp, __u64 addr, struct code *code)
-{
-	__u64 space = (__u64)sp->tgid << 32 | sp->number;
-	const struct rprof_mapping *m;
-	int err;
-
-	if (recall(r, addr, space, code))
-		return 0;
-	memset(code, 0, sizeof(*code));
-	m = space_mapping(sp, addr);
-	if (!m || !(m->flags & RPROF_MAPPING_EXEC))
-		return nameless_code(r, "[unknown]", code);
-	if (!m->module)
-		return nameless_code(r, "[anon]", code);
-	err = file_code(r, sp, m, addr, code);
-	return err ? err : remember(r, addr, space, code);
+	return r->codes;
 }
 
 static int intern_mark(struct resolver *r, const char *kind, const char *module,
@@ -230,31 +137,31 @@ static int add_truncated(struct resolver *r, struct resolved_stack *out, const c
 	return add_mark(r, out, text, reason, module);
 }
 
-static void add_frame(struct resolved_stack *out, const struct code *code, enum frame_kind kind)
+static void add_frame(struct resolved_stack *out, const char *name, bool symbolized,
+		      enum frame_kind kind)
 {
-	out->frames[out->n_frames++] = (struct frame){ .name = code->name, .kind = kind };
+	out->frames[out->n_frames++] = (struct frame){ .name = name, .kind = kind };
 	out->n_named++;
-	out->n_symbolized += code->symbolized;
+	out->n_symbolized += symbolized;
 }
 
-static int add_kernel(struct resolver *r, const struct rprof_stack *s, const __u64 *kernel,
-		      struct resolved_stack *out)
+static int add_kernel(struct resolver *r, const struct located *l, struct resolved_stack *out)
 {
-	for (size_t i = 0; i < s->n_kernel; i++) {
+	for (size_t i = 0; i < l->n_kernel; i++) {
 		struct code code;
 		/* The first is where the kernel was; the others are return addresses. */
-		int err = kernel_code(r, i ? kernel[i] - 1 : kernel[i], &code);
+		int err = codes_kernel(r->codes, i ? l->kernel[i] - 1 : l->kernel[i], &code);
 
 		if (err)
 			return err;
-		add_frame(out, &code, FRAME_KERNEL);
+		add_frame(out, code.name, code.symbolized, FRAME_KERNEL);
 	}
-	switch (s->stop_kernel) {
+	switch (l->stop_kernel) {
 	case RPROF_STOP_END:
 	case RPROF_STOP_NONE:
 		return 0;
 	default:
-		return add_truncated(r, out, stop_name(s->stop_kernel), "");
+		return add_truncated(r, out, stop_name(l->stop_kernel), "");
 	}
 }
 
@@ -303,81 +210,127 @@ static int add_verdict(struct resolver *r, const struct marks_verdict *v,
 	}
 }
 
-/* The process was gone before its mappings were read: one frame, and nothing about it. */
+/* The process was gone before its mappings were known: one frame, and nothing about it. */
 static int add_unmapped(struct resolver *r, struct resolved_stack *out)
 {
-	struct code code = { 0 };
-	int err = nameless_code(r, "[unknown]", &code);
+	const char *name = strset_add(&r->strings, "[unknown]");
 
-	if (err)
-		return err;
-	add_frame(out, &code, FRAME_NATIVE);
+	if (!name)
+		return -ENOMEM;
+	add_frame(out, name, false, FRAME_NATIVE);
 	return add_truncated(r, out, "mappings not known", "");
 }
 
-static bool executable(const struct space *sp, const struct rprof_native_frame *f)
+/* Codes and rules of all frames. @n_inlined: names to be shown besides */
+static int look_up(struct resolver *r, const struct located *l, bool force, size_t *n_inlined)
 {
-	const struct rprof_mapping *m;
+	for (size_t i = 0; i < l->n_native; i++) {
+		int err = codes_native(r->codes, &l->native[i], force, &r->native[i]);
 
-	/* The kernel side looked already, unless it had no table yet. */
-	if (!(f->flags & RPROF_NATIVE_UNCHECKED))
-		return true;
-	m = space_mapping(sp, f->pc);
-	return m && (m->flags & RPROF_MAPPING_EXEC);
-}
-
-static int add_native(struct resolver *r, const struct rprof_stack *s, const struct space *sp,
-		      const struct rprof_native_frame *native, struct resolved_stack *out)
-{
-	int err = 0;
-
-	if (!s->n_native)
-		return add_absence(r, s->stop_native, out);
-	if (!sp)
-		return add_unmapped(r, out);
-	for (size_t i = 0; i < s->n_native && !err; i++) {
-		unsigned int how = native[i].flags & RPROF_NATIVE_HOW;
-
-		/* A return address may be the first byte of what follows its function. */
-		err = native_code(r, sp, how == RPROF_HOW_PC ? native[i].pc : native[i].pc - 1,
-				  &r->native[i]);
+		if (err)
+			return err;
+		*n_inlined += r->native[i].n_inlined;
 		r->judged[i] = (struct marks_frame){
-			.how = how,
-			.executable = executable(sp, &native[i]),
+			.how = l->native[i].how,
+			.executable = l->native[i].executable,
 			.rule = r->native[i].rule,
 		};
 	}
-	if (!err)
-		marks_judge(r->judged, s->n_native, s->stop_native, r->verdicts);
-	for (size_t i = 0; i < s->n_native && !err; i++) {
+	return 0;
+}
+
+/* What a handler returns to is no function that anybody called. */
+static bool is_trampoline(const struct located *l, size_t i)
+{
+	return i + 1 < l->n_native && l->native[i + 1].how == RPROF_HOW_SIGNAL;
+}
+
+static int add_native_frame(struct resolver *r, const struct located *l, size_t i,
+			    struct resolved_stack *out)
+{
+	struct code code;
+	int err;
+
+	if (is_trampoline(l, i)) {
+		const char *name = strset_add(&r->strings, SIGNAL_FRAME_NAME);
+
+		if (name)
+			add_frame(out, name, true, FRAME_NATIVE);
+		return name ? 0 : -ENOMEM;
+	}
+	if (!r->native[i].n_inlined) {
+		add_frame(out, r->native[i].name, r->native[i].symbolized, FRAME_NATIVE);
+		return 0;
+	}
+	/* Their array may have moved since look_up(); this one is remembered. */
+	err = codes_native(r->codes, &l->native[i], true, &code);
+	if (err)
+		return err;
+	for (size_t j = 0; j < code.n_inlined; j++)
+		add_frame(out, code.inlined[j], true, FRAME_INLINED);
+	add_frame(out, code.name, code.symbolized, FRAME_NATIVE);
+	return 0;
+}
+
+static int add_native(struct resolver *r, const struct located *l, struct resolved_stack *out)
+{
+	int err = 0;
+
+	marks_judge(r->judged, l->n_native, l->stop_native, r->verdicts);
+	for (size_t i = 0; i < l->n_native && !err; i++) {
 		if (!r->verdicts[i].shown)
 			continue;
-		add_frame(out, &r->native[i], FRAME_NATIVE);
-		err = add_verdict(r, &r->verdicts[i], out);
+		err = add_native_frame(r, l, i, out);
+		if (!err)
+			err = add_verdict(r, &r->verdicts[i], out);
 	}
 	return err;
 }
 
-int resolve_stack(struct resolver *r, const struct rprof_stack *s, const struct space *space,
-		  const __u64 *kernel, const struct rprof_native_frame *native,
-		  struct resolved_stack *out)
+static int begin(struct resolved_stack *out, size_t room)
 {
-	/* A mark may follow each user frame, the kernel part, and an absent user part. */
-	size_t room = s->n_kernel + 2 * (size_t)s->n_native + 2;
-	int err;
-
-	if (s->n_native > RPROF_MAX_NATIVE)
-		return -EINVAL;
 	memset(out, 0, sizeof(*out));
 	out->frames = calloc(room, sizeof(*out->frames));
-	if (!out->frames)
-		return -ENOMEM;
-	err = add_kernel(r, s, kernel, out);
-	if (!err)
-		err = add_native(r, s, space, native, out);
+	return out->frames ? 0 : -ENOMEM;
+}
+
+static int end(struct resolved_stack *out, int err)
+{
 	if (err) {
 		free(out->frames);
 		memset(out, 0, sizeof(*out));
 	}
 	return err;
+}
+
+int resolve_stack(struct resolver *r, const struct located *l, bool force,
+		  struct resolved_stack *out)
+{
+	size_t n_inlined = 0;
+	int err;
+
+	if (l->n_native > RPROF_MAX_NATIVE)
+		return -EINVAL;
+	err = l->space ? look_up(r, l, force, &n_inlined) : 0;
+	if (err)
+		return err;
+	/* A mark may follow each user frame, the kernel part, and an absent user part. */
+	if (begin(out, l->n_kernel + 2 * l->n_native + n_inlined + 3))
+		return -ENOMEM;
+	err = add_kernel(r, l, out);
+	if (!err && !l->n_native)
+		err = add_absence(r, l->stop_native, out);
+	else if (!err)
+		err = l->space ? add_native(r, l, out) : add_unmapped(r, out);
+	return end(out, err);
+}
+
+int resolve_mark_alone(struct resolver *r, const char *kind, struct resolved_stack *out)
+{
+	char text[128];
+
+	if (begin(out, 1))
+		return -ENOMEM;
+	snprintf(text, sizeof(text), "[%s]", kind);
+	return end(out, add_mark(r, out, text, kind, ""));
 }

@@ -6,19 +6,20 @@
 #ifndef RPROF_RESOLVE_H
 #define RPROF_RESOLVE_H
 
+#include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-#include "rprof/stop.h"
-#include <linux/types.h>
-#include "rprof/record.h"
+#include "codes.h"
 
-struct space;
-struct spaces;
 struct ksyms;
+struct located;
+struct modules;
 struct resolver;
 
 enum frame_kind {
 	FRAME_NATIVE,
+	FRAME_INLINED,		/* no frame of its own: inlined into the next one */
 	FRAME_KERNEL,
 	FRAME_MARK,		/* "[caller unknown]", "[truncated: ...]": not a function */
 };
@@ -34,9 +35,15 @@ struct resolve_mark {
 	const char *module;	/* "" if none */
 };
 
-/* @ksyms: borrowed, may be NULL; read again where an address is newer than it */
-struct resolver *resolver_new(struct spaces *spaces, struct ksyms *ksyms);
+struct resolver_config {
+	struct modules *modules;	/* borrowed */
+	struct ksyms *ksyms;		/* borrowed, may be NULL */
+	bool demangle, inlines;
+};
+
+struct resolver *resolver_new(const struct resolver_config *config);
 void resolver_free(struct resolver *r);
+const struct codes *resolver_codes(const struct resolver *r);
 
 struct resolved_stack {
 	struct frame *frames;	/* leaf first: kernel frames, then user frames, marks between */
@@ -48,15 +55,15 @@ struct resolved_stack {
 };
 
 /*
- * resolve_stack() - names and marks for one STACK record.
- * @s: a record that record_check() accepted
- * @kernel, @native: its frames
- * @space: where its user frames lie (processes_space()); NULL: not known
+ * resolve_stack() - names and marks for one stack.
+ * @force: what is still being read counts as without names
  * @out: out->frames is malloc'd, the caller frees it
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM, or -EAGAIN: a file is being read (modules_fd()).
  */
-int resolve_stack(struct resolver *r, const struct rprof_stack *s, const struct space *space,
-		  const __u64 *kernel, const struct rprof_native_frame *native,
+int resolve_stack(struct resolver *r, const struct located *l, bool force,
 		  struct resolved_stack *out);
+
+/* A stack of one mark alone. Return: 0 or -ENOMEM. */
+int resolve_mark_alone(struct resolver *r, const char *kind, struct resolved_stack *out);
 
 #endif

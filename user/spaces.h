@@ -1,64 +1,90 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Address spaces of the processes we see: what is mapped where. A space is (tgid, number); the
- * number grows on exec and when an executable mapping was replaced or removed, so that equal
- * addresses cannot lend names. session.c publishes a space's mappings to the kernel side.
+ * Address spaces of the processes we see: what is mapped where, from when on. A process has a new
+ * space after an exec and when an executable mapping was replaced or removed, so that equal
+ * addresses cannot lend names. Two sources: readings of /proc/PID/maps, and the kernel's events in
+ * order of time (timeline.c). session.c publishes a space's mappings to the kernel side.
  */
 #ifndef RPROF_SPACES_H
 #define RPROF_SPACES_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "rprof/config.h"
 
-struct module;
+struct modules;
 
 struct space {
 	__u32 tgid;
-	__u32 number;			/* from 1 */
-	struct rprof_mapping *mappings;	/* sorted; .module indexes the table of modules */
+	__u32 number;			/* from 1; no two spaces have the same, of any process */
+	__u64 from_ns;			/* CLOCK_MONOTONIC; 0: from before we looked */
+	struct rprof_mapping *mappings;	/* sorted; .module is a number of modules.c */
 	size_t n_mappings;
 };
 
 struct spaces;
 
-struct spaces *spaces_new(void);
+/* @modules: borrowed */
+struct spaces *spaces_new(struct modules *modules);
 void spaces_free(struct spaces *s);
 
 /*
- * spaces_read() - read /proc/@tgid/maps now.
- * @number: 0: keep the newest number of @tgid, or take the next one if an executable mapping was
- *          replaced or removed since, or @tgid is another process now; else the number to give it
- *          (the kernel side saw an exec). One that is not new counts as 0: numbers only grow.
- * @out: the space; owned by @s, valid until spaces_free()
- *
- * A read that finds only additions extends the space in place and keeps its number (the array may
- * move). One that finds nothing new allocates nothing. Mappings without a file have no names to
- * lend: they come and go without a new number, unless a file takes their place.
- * Return: 0, or -errno (-ESRCH: no such process, -ENODATA: no mappings: kernel thread, zombie, or
- * an exec during the read).
+ * What has happened to a process, but is not told yet: a reading shows it too early. Told by
+ * spaces_map() and the others when its time has come.
  */
-int spaces_read(struct spaces *s, __u32 tgid, __u32 number, const struct space **out);
+struct spaces_pending {
+	bool image;		/* an exec, or its very start: the reading is of what comes then */
+	const struct spaces_range {
+		__u64 start, end;
+	} * ranges; /* executable mappings */
+	size_t n_ranges;
+};
 
-/* The space (tgid, number), or NULL. number 0: the newest of tgid. */
-const struct space *spaces_find(const struct spaces *s, __u32 tgid, __u32 number);
+/*
+ * spaces_read() - read /proc/@tgid/maps now.
+ * @pending: called after the reading, may be NULL: what it shows too early; result valid until
+ *           the next call
+ * @out: the space; owned by @s, as all spaces, until it is two spaces old or spaces_end()
+ *
+ * A read that finds only additions extends the newest space in place (the array may move); if an
+ * executable mapping was replaced or removed, or @tgid is another process now, there is a new one.
+ * Mappings without a file have no names to lend: they come and go, unless a file takes their place.
+ * Return: 0, or -errno (-ESRCH: no such process; -ENODATA: no mappings: kernel thread, zombie, or
+ * an exec during the read; -EAGAIN: the reading is of an image whose exec is pending).
+ */
+int spaces_read(struct spaces *s, __u32 tgid,
+		const struct spaces_pending *(*pending)(void *ctx, __u32 tgid), void *ctx,
+		const struct space **out);
+
+/*
+ * spaces_map() - an executable mapping was made at @time_ns.
+ * @m: .module with a reference, taken over; .bias as spaces_read() has it
+ * @offset: of its start in its file
+ *
+ * Of a process that is not known: nothing. Return: 0 or -ENOMEM.
+ */
+int spaces_map(struct spaces *s, __u32 tgid, __u64 time_ns, const struct rprof_mapping *m,
+	       __u64 offset);
+/* @tgid has a new, empty image. */
+int spaces_exec(struct spaces *s, __u32 tgid, __u64 time_ns);
+/* @child is a copy of @parent; nothing if that is not known. */
+int spaces_fork(struct spaces *s, __u32 child, __u32 parent, __u64 time_ns);
+/* @tgid has ended, and all was told: its spaces are freed. */
+void spaces_end(struct spaces *s, __u32 tgid);
+
+/* The space of @tgid at @time_ns, NULL: not known, or older than the last but one. */
+const struct space *spaces_at(const struct spaces *s, __u32 tgid, __u64 time_ns);
+const struct space *spaces_newest(const struct spaces *s, __u32 tgid);
 
 /* The mapping of @sp that holds @addr, or NULL. */
 const struct rprof_mapping *space_mapping(const struct space *sp, __u64 addr);
 
-/*
- * Where @addr, inside mapping @m of @sp, lies in its file: offset, and address in the file's own
- * address space (0, or -ENOENT: no ELF file of this machine, or not in a segment of it).
- */
+/* Where @addr, inside mapping @m of @sp, lies in its file. */
 __u64 space_file_offset(const struct space *sp, const struct rprof_mapping *m, __u64 addr);
-int spaces_vaddr(struct spaces *s, const struct space *sp, const struct rprof_mapping *m,
-		 __u64 addr, __u64 *vaddr);
 
-/* The file behind rprof_mapping.module, opened at first use; NULL for 0 or when it cannot be. */
-struct module *spaces_module(struct spaces *s, __u32 module);
-
-/* Short name for people: base name of the path, "[vdso]", "[anon]"; never NULL. */
-const char *spaces_module_name(const struct spaces *s, __u32 module);
+/* Number of processes with a space: of ended ones there is none. */
+size_t spaces_n(const struct spaces *s);
 
 #endif

@@ -1,163 +1,134 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "symbol_ranges.h"
 
-#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
+#define NO_SYMBOL (~0u)
+#define MAX_COMPARED 256	/* bytes of names; a file could make comparisons costly */
+#define MAX_OUTER 4096		/* functions around one another; more were made to cost time */
 
-/*
- * Order for the sweep: by start; at one start the weaker claim first, so that the better one lies
- * on top of it: local before weak before global, then the longer name, then the later in the
- * alphabet (of 256 bytes: a file could make comparisons costly), and so never by chance.
- */
-static int by_claim(const void *pa, const void *pb, void *strtab)
+_Static_assert(sizeof(struct symbol) == 24, "a symbol takes no more than in its file");
+
+/* By start; at one start the weaker claim first, so that the better one is found first. */
+static int by_claim(const void *pa, const void *pb, void *names)
 {
 	const struct symbol *a = pa, *b = pb;
+	size_t n;
 	int cmp;
 
 	if (a->start != b->start)
 		return a->start < b->start ? -1 : 1;
+	if (a->kind != b->kind)
+		return a->kind > b->kind ? -1 : 1;
 	if (a->rank != b->rank)
 		return a->rank > b->rank ? -1 : 1;
 	if (a->name_len != b->name_len)
 		return a->name_len > b->name_len ? -1 : 1;
-	cmp = memcmp((char *)strtab + b->name, (char *)strtab + a->name,
-		     a->name_len < 256 ? a->name_len : 256);
+	n = a->name_len < MAX_COMPARED ? a->name_len : MAX_COMPARED;
+	cmp = memcmp((char *)names + b->name, (char *)names + a->name, n);
 	if (cmp)
 		return cmp;
 	return (a->name < b->name) - (a->name > b->name);
 }
 
-static int add_range(struct symbol_ranges *r, __u64 start, __u64 end, const struct symbol *sym)
+/* First of those that start where the one before @end does. */
+static size_t group_begin(const struct symbol *syms, size_t end)
 {
-	struct symbol_range *grown;
+	size_t i = end - 1;
 
-	if (start >= end)
+	while (i && syms[i - 1].start == syms[end - 1].start)
+		i--;
+	return i;
+}
+
+/* A symbol without a size ends at the latest where the next one of its kind or a better one starts. */
+static void end_at_next(struct symbol *syms, size_t n)
+{
+	__u64 next[SYMBOL_KINDS] = { ~0ULL, ~0ULL, ~0ULL };
+
+	for (size_t end = n, begin; end; end = begin) {
+		begin = group_begin(syms, end);
+		for (size_t i = begin; i < end; i++) {
+			if (syms[i].kind != SYMBOL_SIZED && syms[i].end > next[syms[i].kind])
+				syms[i].end = next[syms[i].kind];
+		}
+		for (size_t i = begin; i < end; i++) {
+			for (int kind = syms[i].kind; kind < SYMBOL_KINDS; kind++)
+				next[kind] = syms[i].start;
+		}
+	}
+}
+
+/* Without a size, inside a function or beside a better one, it is a label of that function. */
+static size_t drop_covered(struct symbol *syms, size_t n)
+{
+	__u64 covered[SYMBOL_KINDS] = { 0 }; /* up to there is what claims more than this kind */
+	size_t kept = 0;
+
+	for (size_t begin = 0, end; begin < n; begin = end) {
+		const __u64 start = syms[begin].start;
+
+		for (end = begin + 1; end < n && syms[end].start == start; end++)
+			;
+		for (size_t i = end; i-- > begin;) {
+			struct symbol *s = &syms[i];
+
+			if (s->kind != SYMBOL_SIZED && covered[s->kind] > start)
+				s->end = start;
+			for (int kind = s->kind + (s->kind == SYMBOL_SIZED); kind < SYMBOL_KINDS;
+			     kind++)
+				covered[kind] = covered[kind] > s->end ? covered[kind] : s->end;
+		}
+		for (size_t i = begin; i < end; i++) {
+			if (syms[i].end > start)
+				syms[kept++] = syms[i];
+		}
+	}
+	return kept;
+}
+
+static void link_outer(struct symbol *syms, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		__u32 outer = i ? (__u32)(i - 1) : NO_SYMBOL;
+
+		while (outer != NO_SYMBOL && syms[outer].end <= syms[i].end)
+			outer = syms[outer].outer;
+		syms[i].outer = outer;
+	}
+}
+
+size_t symbol_ranges_make(struct symbol *syms, size_t n, const char *names)
+{
+	if (!n)
 		return 0;
-	grown = array_grow(r->items, &r->cap, r->n + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	r->items = grown;
-	r->items[r->n++] = (struct symbol_range){ start, end, sym->start, sym->name };
-	return 0;
+	/* glibc merges in as much memory again, which is what it may cost, or sorts in place. */
+	qsort_r(syms, n, sizeof(*syms), by_claim, (void *)names);
+	end_at_next(syms, n);
+	n = drop_covered(syms, n);
+	link_outer(syms, n);
+	return n;
 }
 
-/*
- * Sized functions to ranges: an address belongs to the symbol that starts last among those that
- * hold it (an inner entry point, a cold part inside). A stack of open symbols, one pass.
- */
-static int sweep(const struct symbol *syms, size_t n, struct symbol_ranges *out)
+const struct symbol *symbol_ranges_find(const struct symbol *syms, size_t n, __u64 addr)
 {
-	const struct symbol **open = malloc((n + 1) * sizeof(*open));
-	size_t n_open = 0;
-	__u64 at = 0;
-	int err = open ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i <= n && !err; i++) {
-		__u64 until = i < n ? syms[i].start : ~0ULL;
-
-		while (n_open && open[n_open - 1]->end <= until && !err) {
-			const struct symbol *top = open[--n_open];
-
-			err = add_range(out, at, top->end, top);
-			if (top->end > at)
-				at = top->end;
-		}
-		if (n_open && !err)
-			err = add_range(out, at, until, open[n_open - 1]);
-		at = until;
-		if (i < n)
-			open[n_open++] = &syms[i];
-	}
-	free(open);
-	return err;
-}
-
-/* Where the symbol @i, which has no size of its own, ends: at the next one's start or sooner. */
-static __u64 label_end(const struct symbol *syms, size_t n, size_t i)
-{
-	const struct symbol *s = &syms[i];
-	__u64 end = i + 1 < n ? syms[i + 1].start : s->section_end;
-
-	if (s->end > s->start && s->end < end)
-		end = s->end;
-	return s->section_end < end ? s->section_end : end;
-}
-
-/* Lays symbols that claim less into the gaps that @under leaves. */
-static int fill_gaps(struct symbol_ranges *under, const struct symbol *syms, size_t n)
-{
-	struct symbol_ranges out = { 0 };
-	size_t u = 0;
-	int err = 0;
-
-	for (size_t i = 0; i < n && !err; i++) {
-		__u64 end;
-
-		/* The best claim on an address comes last. */
-		if (i + 1 < n && syms[i + 1].start == syms[i].start)
-			continue;
-		for (; u < under->n && under->items[u].end <= syms[i].start && !err; u++) {
-			const struct symbol_range *r = &under->items[u];
-			const struct symbol s = { .start = r->symbol_start, .name = r->name };
-
-			err = add_range(&out, r->start, r->end, &s);
-		}
-		/* Inside a function it is a label of that function. */
-		if (u < under->n && under->items[u].start <= syms[i].start)
-			continue;
-		end = label_end(syms, n, i);
-		if (u < under->n && under->items[u].start < end)
-			end = under->items[u].start;
-		if (!err)
-			err = add_range(&out, syms[i].start, end, &syms[i]);
-	}
-	for (; u < under->n && !err; u++) {
-		const struct symbol_range *r = &under->items[u];
-		const struct symbol s = { .start = r->symbol_start, .name = r->name };
-
-		err = add_range(&out, r->start, r->end, &s);
-	}
-	free(under->items);
-	*under = out;
-	return err;
-}
-
-int symbol_ranges_make(struct symbol_ranges *r, struct symbol *symbols[SYMBOL_KINDS],
-		       const size_t n[SYMBOL_KINDS], const char *strtab)
-{
-	int err;
-
-	for (int kind = 0; kind < SYMBOL_KINDS; kind++) {
-		if (n[kind])
-			qsort_r(symbols[kind], n[kind], sizeof(struct symbol), by_claim,
-				(void *)strtab);
-	}
-	err = sweep(symbols[SYMBOL_SIZED], n[SYMBOL_SIZED], r);
-	for (int kind = SYMBOL_UNSIZED; kind < SYMBOL_KINDS && !err; kind++)
-		err = fill_gaps(r, symbols[kind], n[kind]);
-	return err;
-}
-
-void symbol_ranges_fini(struct symbol_ranges *r)
-{
-	free(r->items);
-	memset(r, 0, sizeof(*r));
-}
-
-const struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, __u64 addr)
-{
-	size_t lo = 0, hi = r->n;
+	size_t lo = 0, hi = n;
+	__u32 i;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (r->items[mid].start <= addr)
+		if (syms[mid].start <= addr)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo && addr < r->items[lo - 1].end ? &r->items[lo - 1] : NULL;
+	i = lo ? (__u32)(lo - 1) : NO_SYMBOL;
+	for (int depth = 0; i != NO_SYMBOL && depth < MAX_OUTER; depth++, i = syms[i].outer) {
+		if (addr < syms[i].end)
+			return &syms[i];
+	}
+	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which symbol an address belongs to, decided once for a whole table: the address space is cut into
- * ranges that have one name each, and a look-up is one binary search.
+ * Which symbol an address belongs to, decided once for a whole table, in place: debug builds have
+ * millions of symbols, so each costs no more here than in its file.
  */
 #ifndef RPROF_SYMBOL_RANGES_H
 #define RPROF_SYMBOL_RANGES_H
@@ -9,17 +9,7 @@
 #include <linux/types.h>
 #include <stddef.h>
 
-/* A candidate. Which of several for one address wins: by kind first, then what the table says. */
-struct symbol {
-	__u64 start;
-	__u64 end;	/* start if the size is 0 */
-	__u64 section_end;
-	__u32 name;	/* offset in .strtab */
-	__u16 name_len;
-	__u8 kind;	/* enum symbol_kind */
-	__u8 rank;	/* binding: 0 global, 1 weak, 2 local and the rest */
-};
-
+/* In the order of their claims on an address. */
 enum symbol_kind {
 	SYMBOL_SIZED,	/* function with a size: reaches exactly that far */
 	SYMBOL_UNSIZED,	/* function of size 0: assembly; reaches to the next symbol */
@@ -27,29 +17,36 @@ enum symbol_kind {
 	SYMBOL_KINDS
 };
 
-struct symbol_range {
-	__u64 start;
-	__u64 end;
-	__u64 symbol_start;	/* differs from start where an inner symbol cut the range */
-	__u32 name;	/* offset in .strtab, until the owner moves it */
-};
+#define SYMBOL_NAME_LEN_MAX ((1u << 28) - 1)
 
-struct symbol_ranges {
-	struct symbol_range *items;	/* sorted, not overlapping */
-	size_t n;
-	size_t cap;
+struct symbol {
+	__u64 start;
+	__u64 end;	/* before symbol_ranges_make(): of its section, unless it has a size */
+	__u32 name;	/* offset among the names */
+	union {
+		/* Which of several wins, until symbol_ranges_make(). */
+		struct {
+			__u32 kind : 2;		/* enum symbol_kind */
+			__u32 rank : 2;		/* 0 global, 1 weak, 2 local and the rest, 3 IFUNC */
+			__u32 name_len : 28;
+		};
+		/* From then on: the last one before it that reaches beyond it. */
+		__u32 outer;
+	};
 };
 
 /*
- * symbol_ranges_make() - cut the address space.
- * @symbols: @n of them by kind; sorted in place
- * @strtab: where their names are
- * Return: 0 or -ENOMEM; symbol_ranges_fini() in any case.
+ * symbol_ranges_make() - sort, give an end to what has none, and drop what claims nothing.
+ *
+ * An address belongs to the symbol that starts last among those that hold it (an inner entry point,
+ * a cold part inside). Of several at one start: the global before the weak before the local one
+ * before an IFUNC, then the shorter name, then the earlier in the alphabet, and so never by chance.
+ * @names: what symbol.name points into
+ * Return: how many are left, from @syms[0] on.
  */
-int symbol_ranges_make(struct symbol_ranges *r, struct symbol *symbols[SYMBOL_KINDS],
-		       const size_t n[SYMBOL_KINDS], const char *strtab);
-void symbol_ranges_fini(struct symbol_ranges *r);
+size_t symbol_ranges_make(struct symbol *syms, size_t n, const char *names);
 
-const struct symbol_range *symbol_ranges_find(const struct symbol_ranges *r, __u64 addr);
+/* The one that @addr belongs to, or NULL. */
+const struct symbol *symbol_ranges_find(const struct symbol *syms, size_t n, __u64 addr);
 
 #endif

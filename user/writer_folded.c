@@ -13,6 +13,7 @@
 
 #define UNKNOWN "[unknown]"
 #define KERNEL_SUFFIX "_[k]" /* what flamegraph.pl's palettes look for */
+#define INLINED_SUFFIX "_[i]"
 
 static int folded_begin(FILE *f, const struct writer_options *o)
 {
@@ -48,6 +49,8 @@ static int put_frame(FILE *f, const struct writer_options *o, const struct frame
 	if (err)
 		return err;
 	if (o->annotate && frame->kind == FRAME_KERNEL && fputs(KERNEL_SUFFIX, f) == EOF)
+		return -errno;
+	if (frame->kind == FRAME_INLINED && fputs(INLINED_SUFFIX, f) == EOF)
 		return -errno;
 	return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Where nothing proves a caller or a name none is printed: code without unwind rules, signal frames,
-kernel code that is in no list, files on file systems that may not answer.
+"""Where nothing proves a caller or a name none is printed: code without unwind rules, kernel code that
+is in no list, files on file systems that may not answer.
 
 Each workload has a function that is never called and that a careless walk would find.
 """
@@ -37,18 +37,6 @@ def code_without_unwind_rules_ends_a_stack():
     note(f"{hits} of {total(result.stacks())} are {';'.join(want)}")
     expect(hits > 0.9 * total(result.stacks()), f"{result}")
     expect("marked: no unwind rule: nocfi" in result.err, f"not in the account\n{result}")
-
-
-@test()
-def a_signal_frame_ends_a_stack():
-    result = profile(workload(build("handler.c")), "-U")
-    expect_no_stranger(result)
-    inside = [s for s in result.stacks() if s.frames[-1] == "spin_in_handler"]
-    hits = sum(s.count for s in inside if s.frames[0] == "[truncated: signal frame]" and
-               s.frames[-2] == "handler" and len(s.frames) == 4)
-    note(f"{hits} of {total(inside)} samples of the handler end at the signal frame")
-    expect(total(inside) > 100, f"premise: hardly a sample of the handler\n{result}")
-    expect(hits == total(inside), f"{result}")
 
 
 @test()

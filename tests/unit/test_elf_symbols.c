@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <elf.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "arch.h"
-#include "compile.h"
 #include "elf_symbols.h"
 
 /*
@@ -82,21 +81,23 @@ static void func(const char *name, __u64 value, __u64 size, int bind)
 	add(name, value, size, STT_FUNC, bind, 1);
 }
 
+static struct elf_symbols *load_bytes(const void *bytes, size_t size)
+{
+	struct elf_symbols *s = elf_symbols_new();
+	struct elf_file f;
+
+	assert_int_equal(elf_file_open_bytes(&f, bytes, size), 0);
+	assert_int_equal(elf_file_read_sections(&f), 0);
+	if (elf_symbols_add(s, &f, SHT_SYMTAB, 0))
+		elf_symbols_add(s, &f, SHT_DYNSYM, 0);
+	elf_symbols_finish(s, true);
+	elf_file_fini(&f);
+	return s;
+}
+
 static struct elf_symbols *load(void)
 {
-	struct elf_symbols *s = NULL;
-	int fd = memfd_create("image", MFD_CLOEXEC);
-	Elf *elf;
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, &im, sizeof(im)), sizeof(im));
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	assert_non_null(elf);
-	assert_int_equal(elf_symbols_load(elf, fd, sizeof(im), &s), 0);
-	elf_end(elf);
-	close(fd);
-	return s;
+	return load_bytes(&im, sizeof(im));
 }
 
 static void assert_at(const struct elf_symbols *s, __u64 addr, const char *name, __u64 start)
@@ -251,6 +252,93 @@ static void version_is_cut_off(void **state)
 	elf_symbols_free(s);
 }
 
+static void what_compilers_append_is_cut_off(void **state)
+{
+	struct elf_symbols *s;
+
+	begin_image();
+	func("split.part.0", 0x1000, 0x10, STB_LOCAL);
+	func("split.cold", 0x1010, 0x10, STB_LOCAL);
+	func("_Z3foov.constprop.0.isra.0", 0x1020, 0x10, STB_LOCAL);
+	func("versioned.cold@@V1", 0x1030, 0x10, STB_LOCAL);
+	/* A tail that the linker shares is cut at the same byte. */
+	add("", 0x1040, 0x10, STT_FUNC, STB_LOCAL, 1)->st_name = im.syms[2].st_name + 2;
+	s = load();
+	assert_at(s, 0x1000, "split", 0x1000);
+	assert_at(s, 0x1010, "split", 0x1010);
+	assert_at(s, 0x1020, "_Z3foov", 0x1020);
+	assert_at(s, 0x1030, "versioned", 0x1030);
+	assert_at(s, 0x1040, "lit", 0x1040);
+	elf_symbols_free(s);
+}
+
+static void resolver_is_named_before_what_it_resolves(void **state)
+{
+	struct elf_symbols *s;
+
+	begin_image();
+	add("memcpy", 0x1000, 0x10, STT_GNU_IFUNC, STB_GLOBAL, 1);
+	func("memcpy_resolver", 0x1000, 0x10, STB_LOCAL);
+	add("alone", 0x1010, 0x10, STT_GNU_IFUNC, STB_GLOBAL, 1);
+	s = load();
+	assert_at(s, 0x1008, "memcpy_resolver", 0x1000);
+	assert_at(s, 0x1018, "alone", 0x1010);
+	elf_symbols_free(s);
+}
+
+static void two_tables_are_one(void **state)
+{
+	struct elf_symbols *s = elf_symbols_new();
+	struct elf_file f;
+
+	begin_image();
+	func("first", 0x1000, 0x10, STB_GLOBAL);
+	func("asm", 0x1010, 0, STB_GLOBAL);
+	assert_int_equal(elf_file_open_bytes(&f, &im, sizeof(im)), 0);
+	assert_int_equal(elf_file_read_sections(&f), 0);
+	assert_int_equal(elf_symbols_add(s, &f, SHT_SYMTAB, 0), 0);
+	assert_int_equal(elf_symbols_add(s, &f, SHT_DYNSYM, 0), -ENOENT);
+	/* The other one is of a file that lies elsewhere. */
+	begin_image();
+	func("second", 0x1000, 0x10, STB_GLOBAL);
+	assert_int_equal(elf_symbols_add(s, &f, SHT_SYMTAB, 0x20), 0);
+	elf_symbols_finish(s, true);
+	elf_file_fini(&f);
+	assert_int_equal(elf_symbols_count(s), 3);
+	assert_at(s, 0x100f, "first", 0x1000);
+	/* Of size 0: up to the next symbol, of whichever table. */
+	assert_at(s, 0x101f, "asm", 0x1010);
+	assert_at(s, 0x1020, "second", 0x1020);
+	assert_at(s, 0x1030, NULL, 0);
+	elf_symbols_free(s);
+}
+
+/* Bytes that are no text stay as they are; a name of a megabyte is cut. */
+static void names_are_bytes_and_end(void **state)
+{
+	enum { LONG = 1 << 20 };
+	char *file = malloc(sizeof(im) + LONG);
+	struct elf_symbols *s;
+	__u64 start;
+
+	begin_image();
+	func("\xff\xfe\x1b[31m;\n", 0x1000, 0x10, STB_GLOBAL);
+	s = load();
+	assert_at(s, 0x1000, "\xff\xfe\x1b[31m;\n", 0x1000);
+	elf_symbols_free(s);
+	begin_image();
+	func("x", 0x1000, 0x10, STB_GLOBAL);
+	im.syms[1].st_name = 0;
+	im.sh[3].sh_offset = sizeof(im);
+	im.sh[3].sh_size = LONG;
+	memcpy(file, &im, sizeof(im));
+	memset(file + sizeof(im), 'x', LONG);
+	s = load_bytes(file, sizeof(im) + LONG);
+	assert_int_equal(strlen(elf_symbols_find(s, 0x1000, &start)), 65535);
+	elf_symbols_free(s);
+	free(file);
+}
+
 static void dynsym_serves_when_symtab_has_no_functions(void **state)
 {
 	struct elf_symbols *s;
@@ -335,10 +423,8 @@ static void names_and_ranges_stay_proportional_to_the_file(void **state)
 	char *file = calloc(1, size);
 	Elf64_Sym *syms = (Elf64_Sym *)(file + sizeof(im));
 	char *names = (char *)(syms + N);
-	int fd = memfd_create("image", MFD_CLOEXEC);
-	struct elf_symbols *s = NULL;
+	struct elf_symbols *s;
 	__u64 start;
-	Elf *elf;
 
 	begin_image();
 	im.sh[2].sh_offset = sizeof(im);
@@ -353,14 +439,10 @@ static void names_and_ranges_stay_proportional_to_the_file(void **state)
 				       .st_size = 2ULL * (N - i),
 				       .st_shndx = 1,
 				       .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC) };
-	assert_int_equal(write(fd, file, size), size);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	assert_int_equal(elf_symbols_load(elf, fd, size, &s), 0);
+	s = load_bytes(file, size);
 	/* The text budget ran out after a few; those few are there. */
 	assert_non_null(elf_symbols_find(s, 0x1001, &start));
 	elf_symbols_free(s);
-	elf_end(elf);
-	close(fd);
 	free(file);
 }
 
@@ -374,6 +456,10 @@ int main(void)
 		cmocka_unit_test(function_without_size_reaches_to_the_next_one),
 		cmocka_unit_test(label_counts_only_where_no_function_is),
 		cmocka_unit_test(version_is_cut_off),
+		cmocka_unit_test(what_compilers_append_is_cut_off),
+		cmocka_unit_test(resolver_is_named_before_what_it_resolves),
+		cmocka_unit_test(two_tables_are_one),
+		cmocka_unit_test(names_are_bytes_and_end),
 		cmocka_unit_test(dynsym_serves_when_symtab_has_no_functions),
 		cmocka_unit_test(hostile_tables_give_no_names),
 		cmocka_unit_test(hostile_symbols_stay_within_the_tables),

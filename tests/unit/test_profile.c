@@ -25,7 +25,8 @@ static void add(struct profile *p, __u64 id, const char *comm, __u32 tgid, const
 	s.frames[0].name = leaf;
 	s.frames[0].kind = leaf == name_k ? FRAME_KERNEL : FRAME_NATIVE;
 	s.frames[1].name = root;
-	assert_int_equal(profile_add_stack(p, id, raw, tgid, &s), 0);
+	assert_int_equal(profile_add_stack(p, id, raw, tgid, 0), 0);
+	assert_int_equal(profile_set_stack(p, id, &s), 0);
 }
 
 static void stacks_that_read_the_same_are_one_line(void **state)
@@ -104,9 +105,84 @@ static void counts_past_32_bits_are_ranked_right(void **state)
 	profile_free(p);
 }
 
+static struct resolved_stack one_frame(const char *name)
+{
+	struct resolved_stack s = { .n_frames = 1 };
+
+	s.frames = calloc(1, sizeof(*s.frames));
+	assert_non_null(s.frames);
+	s.frames[0].name = name;
+	return s;
+}
+
+static void samples_before_the_text_are_counted_with_it(void **state)
+{
+	const char comm[RPROF_COMM_LEN] = "x";
+	const struct profile_line **lines;
+	struct profile *p = profile_new(true, true);
+	struct resolved_stack s;
+
+	/* Three stacks that wait; two of them will read the same. */
+	for (__u64 id = 1; id <= 3; id++)
+		assert_int_equal(profile_add_stack(p, id, comm, 10, 7), 0);
+	for (__u32 i = 0; i < 300; i++)
+		assert_int_equal(profile_add_sample(p, 1 + i % 3, i % 5, 2), 0);
+	assert_int_equal(profile_n_samples(p), 300);
+	assert_int_equal(profile_n_waiting(p), 600);
+	assert_int_equal(profile_lines(p, &lines), 0);
+	free(lines);
+	s = one_frame(name_a);
+	assert_int_equal(profile_set_stack(p, 1, &s), 0);
+	s = one_frame(name_a);
+	assert_int_equal(profile_set_stack(p, 2, &s), 0);
+	assert_int_equal(profile_n_waiting(p), 200);
+	assert_int_equal(profile_add_sample(p, 2, 0, 1), 0);
+	assert_int_equal(profile_lines(p, &lines), 5);
+	for (int i = 0; i < 5; i++) {
+		assert_string_equal(lines[i]->stack.frames[0].name, "a");
+		assert_int_equal(lines[i]->count, 80 + (lines[i]->tid == 0));
+	}
+	free(lines);
+	/* What waits uses the places of what waited. */
+	assert_int_equal(profile_add_stack(p, 4, comm, 10, 7), 0);
+	assert_int_equal(profile_add_sample(p, 4, 1, 5), 0);
+	s = one_frame(name_b);
+	assert_int_equal(profile_set_stack(p, 3, &s), 0);
+	s = one_frame(name_k);
+	assert_int_equal(profile_set_stack(p, 4, &s), 0);
+	assert_int_equal(profile_n_waiting(p), 0);
+	assert_int_equal(profile_lines(p, &lines), 11);
+	free(lines);
+	s = one_frame(name_a);
+	assert_int_equal(profile_set_stack(p, 5, &s), -ENOENT);
+	profile_free(p);
+}
+
+static void a_sample_can_mean_something_else_than_its_stack(void **state)
+{
+	const struct profile_line **lines;
+	struct profile *p = profile_new(false, false);
+	struct resolved_stack s = one_frame(name_k);
+
+	add(p, 1, "x", 10, name_a, name_b);
+	assert_int_equal(profile_find(p, 1)->tgid, 10);
+	assert_null(profile_find(p, 2));
+	assert_int_equal(profile_add_sample(p, 1, 10, 1), 0);
+	assert_int_equal(profile_add_other(p, profile_find(p, 1), 10, 2, &s), 0);
+	assert_int_equal(profile_n_samples(p), 2);
+	assert_int_equal(profile_lines(p, &lines), 2);
+	assert_string_equal(lines[0]->stack.frames[0].name, "k");
+	assert_string_equal(lines[0]->comm, "x");
+	assert_int_equal(lines[0]->count, 2);
+	free(lines);
+	profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(samples_before_the_text_are_counted_with_it),
+		cmocka_unit_test(a_sample_can_mean_something_else_than_its_stack),
 		cmocka_unit_test(stacks_that_read_the_same_are_one_line),
 		cmocka_unit_test(lines_differ_by_comm_frames_and_asked_for_ids),
 		cmocka_unit_test(a_sample_of_an_unknown_stack_is_refused),

@@ -15,6 +15,8 @@
 
 #include "compile.h"
 #include "ksyms.h"
+#include "located.h"
+#include "modules.h"
 #include "resolve.h"
 #include "spaces.h"
 
@@ -46,6 +48,7 @@ static const char code[] =
 	".section .note.GNU-stack,\"\",@progbits\n";
 
 static struct {
+	struct modules *modules;
 	struct spaces *spaces;
 	struct ksyms *ksyms;
 	struct resolver *resolver;
@@ -73,9 +76,24 @@ static void push(const char *pc, __u64 flags)
 	r.native[r.s.n_native++] = (struct rprof_native_frame){ (size_t)pc, flags };
 }
 
-static const struct space *space_of(const struct rprof_stack *s)
+/* The record as the kernel sends it: the native frames follow the kernel ones at once. */
+static int resolve_record(struct resolved_stack *out)
 {
-	return spaces_find(t.spaces, s->tgid, s->space);
+	static struct {
+		struct rprof_stack s;
+		__u64 words[RPROF_MAX_KERNEL + 2 * RPROF_MAX_NATIVE];
+	} sent;
+	struct located *l;
+	int err;
+
+	sent.s = r.s;
+	memcpy(sent.words, r.kernel, r.s.n_kernel * sizeof(__u64));
+	memcpy(sent.words + r.s.n_kernel, r.native, r.s.n_native * sizeof(*r.native));
+	l = locate_stack(&sent.s, spaces_at(t.spaces, r.s.tgid, 1), t.modules, NULL);
+	assert_non_null(l);
+	err = resolve_stack(t.resolver, l, false, out);
+	located_free(l);
+	return err;
 }
 
 /* Root first, as it is printed; marks for the account after " | ". */
@@ -85,8 +103,7 @@ static const char *resolve(void)
 	struct resolved_stack out;
 	size_t at = 0;
 
-	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &out),
-			 0);
+	assert_int_equal(resolve_record(&out), 0);
 	text[0] = '\0';
 	for (size_t i = out.n_frames; i-- > 0;)
 		at += (size_t)sprintf(text + at, "%s%s", at ? ";" : "", out.frames[i].name);
@@ -118,9 +135,11 @@ static int set_up(void **state)
 	t.after = dlsym(lib, "after");
 	t.anon = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	t.ksyms = ksyms_parse(kallsyms, strlen(kallsyms));
-	t.spaces = spaces_new();
-	assert_int_equal(spaces_read(t.spaces, (__u32)getpid(), 0, &sp), 0);
-	t.resolver = resolver_new(t.spaces, t.ksyms);
+	t.modules = modules_new(&(struct modules_config){ 0 });
+	t.spaces = spaces_new(t.modules);
+	assert_int_equal(spaces_read(t.spaces, (__u32)getpid(), NULL, NULL, &sp), 0);
+	t.resolver =
+		resolver_new(&(struct resolver_config){ .modules = t.modules, .ksyms = t.ksyms });
 	assert_non_null(t.resolver);
 	return 0;
 }
@@ -129,6 +148,7 @@ static int tear_down(void **state)
 {
 	resolver_free(t.resolver);
 	spaces_free(t.spaces);
+	modules_free(t.modules);
 	ksyms_free(t.ksyms);
 	return 0;
 }
@@ -184,7 +204,7 @@ static void kernel_code_may_get_its_name_later(void **state)
 
 	write_kallsyms(path, "ffffffff81000000 T startup\nffffffffc0001000 t early\t[early]\n");
 	k = ksyms_load_file(path);
-	t.resolver = resolver_new(t.spaces, k);
+	t.resolver = resolver_new(&(struct resolver_config){ .modules = t.modules, .ksyms = k });
 	begin_stack(RPROF_STOP_NONE);
 	r.s.n_kernel = 2;
 	r.kernel[0] = 0xffffffffc0003010;
@@ -246,6 +266,13 @@ static void rules_of_the_file_decide_the_marks(void **state)
 	push(t.framed + 9, RPROF_HOW_CHAIN);
 	assert_string_equal(resolve(), "[truncated: signal frame];tramp;framed"
 				       " | signal frame: code.so");
+	/* Walked through: what the signal interrupted is where it is, not behind a call. */
+	begin_stack(RPROF_STOP_END);
+	push(t.framed + 4, RPROF_HOW_PC);
+	push(t.tramp + 1, RPROF_HOW_CHAIN);
+	push(t.framed + 4, RPROF_HOW_SIGNAL);
+	push(t.start + 5, RPROF_HOW_CHAIN);
+	assert_string_equal(resolve(), "start;framed;<signal handler called>;framed");
 	begin_stack(RPROF_STOP_BOUNDS);
 	push(t.leaf + 1, RPROF_HOW_PC);
 	push(t.framed + 9, RPROF_HOW_CHAIN);
@@ -317,7 +344,7 @@ static void process_that_was_never_read_has_no_stack(void **state)
 	push(t.framed + 9, RPROF_HOW_CHAIN);
 	assert_string_equal(resolve(),
 			    "[truncated: mappings not known];[unknown] | mappings not known: ");
-	/* Space 0: no table was known when the sample was taken; ours is newer and serves. */
+	/* No table was known when the sample was taken; ours is newer and serves. */
 	begin_stack(RPROF_STOP_END);
 	r.s.space = 0;
 	push(t.framed + 4, RPROF_HOW_PC | RPROF_NATIVE_UNCHECKED);
@@ -332,11 +359,9 @@ static void equal_frames_share_names_and_marks(void **state)
 	begin_stack(RPROF_STOP_END);
 	push(t.leaf + 1, RPROF_HOW_PC);
 	push(t.framed + 9, RPROF_HOW_CHAIN);
-	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &a),
-			 0);
+	assert_int_equal(resolve_record(&a), 0);
 	r.native[0].pc++;
-	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &b),
-			 0);
+	assert_int_equal(resolve_record(&b), 0);
 	assert_int_equal(a.n_frames, b.n_frames);
 	for (size_t i = 0; i < a.n_frames; i++)
 		assert_ptr_equal(a.frames[i].name, b.frames[i].name);
@@ -358,8 +383,7 @@ static void longest_stack_fits(void **state)
 	r.s.stop_kernel = RPROF_STOP_DEPTH;
 	for (int i = 0; i < RPROF_MAX_NATIVE; i++)
 		push(t.leaf + 2, i ? RPROF_HOW_CHAIN : RPROF_HOW_PC);
-	assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel, r.native, &out),
-			 0);
+	assert_int_equal(resolve_record(&out), 0);
 	assert_int_equal(out.n_frames, RPROF_MAX_KERNEL + 1 + 2 * RPROF_MAX_NATIVE);
 	assert_int_equal(out.n_marks, 3);
 	free(out.frames);
@@ -381,9 +405,7 @@ static void many_frames_cost_the_same_each(void **state)
 			for (int n = 0; n < 500; n++)
 				push((char *)libc + i * 10000 + k + n,
 				     n ? RPROF_HOW_CHAIN : RPROF_HOW_PC);
-			assert_int_equal(resolve_stack(t.resolver, &r.s, space_of(&r.s), r.kernel,
-						       r.native, &out),
-					 0);
+			assert_int_equal(resolve_record(&out), 0);
 			free(out.frames);
 		}
 		clock_gettime(CLOCK_MONOTONIC, &t1);

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -21,6 +23,8 @@
 #include "log.h"
 #include "maps.h"
 #include "module.h"
+#include "modules.h"
+#include "monotonic.h"
 #include "spaces.h"
 
 static const struct rprof_mapping *mapping_at(const struct space *sp, const void *addr)
@@ -28,12 +32,45 @@ static const struct rprof_mapping *mapping_at(const struct space *sp, const void
 	return space_mapping(sp, (__u64)(size_t)addr);
 }
 
+static struct modules *m_all;
+
+static struct spaces *new_spaces(void)
+{
+	m_all = modules_new(&(struct modules_config){ 0 });
+	return spaces_new(m_all);
+}
+
+static void free_spaces(struct spaces *s)
+{
+	spaces_free(s);
+	modules_free(m_all);
+}
+
+static int read_maps(struct spaces *s, pid_t pid, const struct space **sp)
+{
+	return spaces_read(s, (__u32)pid, NULL, NULL, sp);
+}
+
 static const struct space *read_self(struct spaces *s)
 {
 	const struct space *sp = NULL;
 
-	assert_int_equal(spaces_read(s, (__u32)getpid(), 0, &sp), 0);
+	assert_int_equal(read_maps(s, getpid(), &sp), 0);
 	return sp;
+}
+
+static struct module *module_of(const struct rprof_mapping *m)
+{
+	struct module *module;
+
+	assert_int_equal(modules_get(m_all, m->module, &module), 0);
+	return module;
+}
+
+static int vaddr_of(const struct space *sp, const struct rprof_mapping *m, const void *addr,
+		    __u64 *vaddr)
+{
+	return modules_vaddr(m_all, m->module, space_file_offset(sp, m, (size_t)addr), vaddr);
 }
 
 static void assert_sorted(const struct space *sp)
@@ -50,7 +87,7 @@ static int a_global = 1;
 
 static void mappings_are_those_a_walker_asks_about(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp = read_self(s);
 	const struct rprof_mapping *m;
 	int local = 1;
@@ -60,7 +97,7 @@ static void mappings_are_those_a_walker_asks_about(void **state)
 	assert_int_equal(sp->number, 1);
 	m = mapping_at(sp, (void *)mappings_are_those_a_walker_asks_about);
 	assert_int_equal(m->flags, RPROF_MAPPING_EXEC);
-	assert_string_equal(spaces_module_name(s, m->module), "test_spaces");
+	assert_string_equal(modules_name(m_all, m->module), "test_spaces");
 	m = mapping_at(sp, &a_global);
 	assert_int_equal(m->flags, RPROF_MAPPING_STACK);
 	m = mapping_at(sp, __builtin_frame_address(0));
@@ -70,12 +107,12 @@ static void mappings_are_those_a_walker_asks_about(void **state)
 	assert_null(mapping_at(sp, "text"));
 	assert_null(space_mapping(sp, 0));
 	assert_null(space_mapping(sp, ~0ULL - 4096));
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void bias_turns_addresses_into_the_files_own(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp = read_self(s);
 	void *libc = dlopen("libc.so.6", RTLD_NOW);
 	void *addr = dlsym(libc, "qsort");
@@ -85,15 +122,15 @@ static void bias_turns_addresses_into_the_files_own(void **state)
 
 	assert_int_equal(dlinfo(libc, RTLD_DI_LINKMAP, &map), 0);
 	assert_int_equal(m->bias, map->l_addr);
-	assert_int_equal(spaces_vaddr(s, sp, m, (size_t)addr + 5, &vaddr), 0);
+	assert_int_equal(vaddr_of(sp, m, (char *)addr + 5, &vaddr), 0);
 	assert_int_equal(vaddr, (size_t)addr + 5 - map->l_addr);
-	assert_string_equal(module_symbol(spaces_module(s, m->module), vaddr, &start), "qsort");
-	spaces_free(s);
+	assert_string_equal(module_symbol(module_of(m), vaddr, &start), "qsort");
+	free_spaces(s);
 }
 
 static void vdso_is_a_module_of_its_own(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp = read_self(s);
 	bool found = false;
 
@@ -103,27 +140,27 @@ static void vdso_is_a_module_of_its_own(void **state)
 		__u64 vaddr, start;
 		const char *name = NULL;
 
-		if (strcmp(spaces_module_name(s, m->module), "[vdso]") != 0)
+		if (strcmp(modules_name(m_all, m->module), "[vdso]") != 0)
 			continue;
 		assert_int_equal(m->flags, RPROF_MAPPING_EXEC);
 		for (__u64 at = m->start; at < m->end && !name; at += 16) {
-			assert_int_equal(spaces_vaddr(s, sp, m, at, &vaddr), 0);
-			name = module_symbol(spaces_module(s, m->module), vaddr, &start);
+			assert_int_equal(vaddr_of(sp, m, (void *)(size_t)at, &vaddr), 0);
+			name = module_symbol(module_of(m), vaddr, &start);
 		}
 		assert_non_null(name);
 		assert_non_null(strstr(name, "vdso"));
-		assert_int_equal(cfi_rule_at(spaces_module(s, m->module), vaddr, &rule), 0);
+		assert_int_equal(cfi_rule_at(module_of(m), vaddr, &rule), 0);
 		assert_int_not_equal(rule.state, CFI_UNKNOWN);
 		found = true;
 	}
 	if (!found)
 		print_message("no vDSO here\n");
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void equal_reading_changes_nothing(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *first, *sp;
 	const struct rprof_mapping *mappings;
 
@@ -136,11 +173,11 @@ static void equal_reading_changes_nothing(void **state)
 		assert_int_equal(sp->number, 1);
 		assert_ptr_equal(sp->mappings, mappings);
 	}
-	assert_ptr_equal(spaces_find(s, (__u32)getpid(), 1), first);
-	assert_ptr_equal(spaces_find(s, (__u32)getpid(), 0), first);
-	assert_null(spaces_find(s, (__u32)getpid(), 2));
-	assert_null(spaces_find(s, 1, 0));
-	spaces_free(s);
+	assert_ptr_equal(spaces_newest(s, (__u32)getpid()), first);
+	assert_ptr_equal(spaces_at(s, (__u32)getpid(), 0), first);
+	assert_null(spaces_newest(s, 1));
+	assert_null(spaces_at(s, 1, ~0ULL));
+	free_spaces(s);
 }
 
 static const char source[] = "int alpha(int x) { return x + 1; }\n";
@@ -153,17 +190,18 @@ static const char *name_at(struct spaces *s, const struct space *sp, const void 
 	__u64 vaddr, start;
 
 	assert_non_null(m);
-	if (spaces_vaddr(s, sp, m, (size_t)addr, &vaddr))
+	if (vaddr_of(sp, m, addr, &vaddr))
 		return NULL;
-	return module_symbol(spaces_module(s, m->module), vaddr, &start);
+	return module_symbol(module_of(m), vaddr, &start);
 }
 
 static void added_library_extends_the_space_and_a_removed_one_ends_it(void **state)
 {
 	const char *path = compile("plugin.so", "c", source, "-shared -fPIC");
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *before = read_self(s), *with, *after;
 	void *plugin = dlopen(path, RTLD_NOW), *alpha = dlsym(plugin, "alpha");
+	__u64 now;
 
 	assert_null(mapping_at(before, alpha));
 	with = read_self(s);
@@ -171,20 +209,21 @@ static void added_library_extends_the_space_and_a_removed_one_ends_it(void **sta
 	assert_int_equal(with->number, 1);
 	assert_string_equal(name_at(s, with, alpha), "alpha");
 	assert_int_equal(dlclose(plugin), 0);
+	now = monotonic_ns();
 	after = read_self(s);
 	assert_int_equal(after->number, 2);
 	assert_null(mapping_at(after, alpha));
-	/* The old one stays: stacks refer to it. */
-	assert_ptr_equal(spaces_find(s, (__u32)getpid(), 1), with);
+	/* Samples taken before are of the old one. */
+	assert_ptr_equal(spaces_at(s, (__u32)getpid(), now), with);
 	assert_string_equal(name_at(s, with, alpha), "alpha");
-	assert_ptr_equal(spaces_find(s, (__u32)getpid(), 0), after);
-	spaces_free(s);
+	assert_ptr_equal(spaces_at(s, (__u32)getpid(), monotonic_ns()), after);
+	free_spaces(s);
 }
 
 /* Rebuilt in place: same path, perhaps the same inode, same address. Its names are its own. */
 static void rebuilt_library_at_the_same_address_does_not_lend_names(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	size_t size = 1 << 16;
 	const char *path = compile("reload.so", "c", source, "-shared -fPIC");
 	char *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -219,13 +258,13 @@ static void rebuilt_library_at_the_same_address_does_not_lend_names(void **state
 		assert_true(found);
 	}
 	munmap(at, size);
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void deleted_and_renamed_files_keep_space_and_name(void **state)
 {
 	const char *path = compile("gone.so", "c", source, "-shared -fPIC");
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	void *plugin = dlopen(path, RTLD_NOW), *alpha = dlsym(plugin, "alpha");
 	const struct space *sp = read_self(s);
 	const char *moved = compile_path("moved.so");
@@ -236,16 +275,16 @@ static void deleted_and_renamed_files_keep_space_and_name(void **state)
 	assert_int_equal(unlink(moved), 0);
 	sp = read_self(s);
 	assert_int_equal(sp->number, 1);
-	assert_string_equal(spaces_module_name(s, mapping_at(sp, alpha)->module), "gone.so");
+	assert_string_equal(modules_name(m_all, mapping_at(sp, alpha)->module), "gone.so");
 	assert_string_equal(name_at(s, sp, alpha), "alpha");
 	dlclose(plugin);
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void file_deleted_before_the_first_look_is_opened_all_the_same(void **state)
 {
 	const char *path = compile("unseen.so", "c", source, "-shared -fPIC");
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	void *plugin = dlopen(path, RTLD_NOW), *alpha = dlsym(plugin, "alpha");
 	const struct rprof_mapping *m;
 	const struct space *sp;
@@ -253,19 +292,19 @@ static void file_deleted_before_the_first_look_is_opened_all_the_same(void **sta
 	assert_int_equal(unlink(path), 0);
 	sp = read_self(s);
 	m = mapping_at(sp, alpha);
-	assert_string_equal(spaces_module_name(s, m->module), "unseen.so");
+	assert_string_equal(modules_name(m_all, m->module), "unseen.so");
 	/* Only map_files leads there, and that needs a capability. */
-	if (spaces_module(s, m->module))
+	if (module_of(m))
 		assert_string_equal(name_at(s, sp, alpha), "alpha");
 	else
 		assert_int_not_equal(geteuid(), 0);
 	dlclose(plugin);
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void code_without_a_file_comes_and_goes_without_a_new_number(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp;
 	char *jit;
 	int fd;
@@ -274,7 +313,7 @@ static void code_without_a_file_comes_and_goes_without_a_new_number(void **state
 	jit = mmap(NULL, 65536, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sp = read_self(s);
 	assert_int_equal(mapping_at(sp, jit)->module, 0);
-	assert_string_equal(spaces_module_name(s, 0), "[anon]");
+	assert_string_equal(modules_name(m_all, 0), "[anon]");
 	assert_int_equal(mprotect(jit, 4096, PROT_READ | PROT_WRITE), 0);
 	sp = read_self(s);
 	assert_int_equal(sp->number, 1);
@@ -288,31 +327,12 @@ static void code_without_a_file_comes_and_goes_without_a_new_number(void **state
 	sp = read_self(s);
 	assert_int_equal(sp->number, 2);
 	munmap(jit, 65536);
-	spaces_free(s);
-}
-
-static void number_of_an_exec_is_taken_and_never_goes_back(void **state)
-{
-	struct spaces *s = spaces_new();
-	const struct space *sp = NULL;
-	__u32 self = (__u32)getpid();
-
-	assert_int_equal(spaces_read(s, self, 5, &sp), 0);
-	assert_int_equal(sp->number, 5);
-	assert_int_equal(spaces_read(s, self, 0, &sp), 0);
-	assert_int_equal(sp->number, 5);
-	assert_int_equal(spaces_read(s, self, 3, &sp), 0);
-	assert_int_equal(sp->number, 5);
-	assert_int_equal(spaces_read(s, self, 6, &sp), 0);
-	assert_int_equal(sp->number, 6);
-	assert_non_null(spaces_find(s, self, 5));
-	assert_null(spaces_find(s, self, 3));
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void exec_changes_the_number(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp = NULL;
 	int go[2];
 	pid_t pid;
@@ -328,13 +348,13 @@ static void exec_changes_the_number(void **state)
 		_exit(1);
 	}
 	close(go[0]);
-	assert_int_equal(spaces_read(s, (__u32)pid, 0, &sp), 0);
+	assert_int_equal(read_maps(s, pid, &sp), 0);
 	assert_int_equal(sp->number, 1);
 	assert_int_equal(write(go[1], "x", 1), 1);
 	close(go[1]);
 	for (int i = 0; i < 500; i++) {
 		usleep(10000);
-		if (!spaces_read(s, (__u32)pid, 0, &sp) && sp->number > 1)
+		if (!read_maps(s, pid, &sp) && sp->number > 1)
 			break;
 	}
 	/* Two readings may fall into the loading of its libraries, which only adds. */
@@ -342,15 +362,18 @@ static void exec_changes_the_number(void **state)
 	assert_null(mapping_at(sp, (void *)exec_changes_the_number));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	assert_int_equal(spaces_read(s, (__u32)pid, 0, &sp), -ESRCH);
-	/* What was known of it stays. */
-	assert_int_equal(spaces_find(s, (__u32)pid, 0)->number, 2);
-	spaces_free(s);
+	assert_int_equal(read_maps(s, pid, &sp), -ESRCH);
+	/* What was known of it stays, until its end is told. */
+	assert_int_equal(spaces_newest(s, (__u32)pid)->number, 2);
+	spaces_end(s, (__u32)pid);
+	assert_null(spaces_newest(s, (__u32)pid));
+	assert_int_equal(spaces_n(s), 0);
+	free_spaces(s);
 }
 
 static void processes_without_mappings_say_why(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	const struct space *sp = NULL;
 	pid_t pid = fork();
 	siginfo_t info;
@@ -358,13 +381,13 @@ static void processes_without_mappings_say_why(void **state)
 	if (!pid)
 		_exit(0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	assert_int_equal(spaces_read(s, (__u32)pid, 0, &sp), -ENODATA); /* zombie */
+	assert_int_equal(read_maps(s, pid, &sp), -ENODATA); /* zombie */
 	waitpid(pid, NULL, 0);
-	assert_int_equal(spaces_read(s, (__u32)pid, 0, &sp), -ESRCH);
-	assert_int_equal(spaces_read(s, 0x7fffffff, 0, &sp), -ESRCH);
-	assert_int_equal(spaces_read(s, 0, 0, &sp), -ESRCH);
+	assert_int_equal(read_maps(s, pid, &sp), -ESRCH);
+	assert_int_equal(read_maps(s, 0x7fffffff, &sp), -ESRCH);
+	assert_int_equal(read_maps(s, 0, &sp), -ESRCH);
 	assert_null(sp);
-	spaces_free(s);
+	free_spaces(s);
 }
 
 static void more_mappings_than_fit_keep_code_and_stacks_first(void **state)
@@ -383,7 +406,7 @@ static void more_mappings_than_fit_keep_code_and_stacks_first(void **state)
 		if (mprotect(area + i * 4096, 4096, i % 64 ? PROT_READ : PROT_READ | PROT_EXEC))
 			break;
 	}
-	s = spaces_new();
+	s = new_spaces();
 	sp = read_self(s);
 	assert_int_equal(sp->n_mappings, RPROF_MAX_MAPPINGS);
 	assert_sorted(sp);
@@ -394,7 +417,211 @@ static void more_mappings_than_fit_keep_code_and_stacks_first(void **state)
 	assert_true(m->flags & RPROF_MAPPING_EXEC);
 	assert_non_null(mapping_at(sp, __builtin_frame_address(0)));
 	munmap(area, (size_t)N * 4096);
-	spaces_free(s);
+	free_spaces(s);
+}
+
+/* Events: the test tells them, of processes that need not be there. */
+enum { OURS = 0x7ffffff1, CHILD = 0x7ffffff2 };
+
+static __u32 file_number(const char *path)
+{
+	struct stat st;
+	struct maps_entry e = { .start = 4096, .end = 8192, .executable = true };
+
+	assert_int_equal(stat(path, &st), 0);
+	e.inode = st.st_ino;
+	e.dev_major = major(st.st_dev);
+	e.dev_minor = minor(st.st_dev);
+	e.path = path;
+	e.path_len = strlen(path);
+	return modules_add(m_all, -1, OURS, &e);
+}
+
+static int map_at(struct spaces *s, __u64 time_ns, __u64 start, __u64 end, __u32 module,
+		  __u64 offset)
+{
+	const struct rprof_mapping m = {
+		.start = start,
+		.end = end,
+		.module = module,
+		.flags = RPROF_MAPPING_EXEC,
+	};
+
+	modules_ref(m_all, module);
+	return spaces_map(s, OURS, time_ns, &m, offset);
+}
+
+static const struct rprof_mapping *at(struct spaces *s, __u64 time_ns, __u64 addr)
+{
+	const struct space *sp = spaces_at(s, OURS, time_ns);
+
+	return sp ? space_mapping(sp, addr) : NULL;
+}
+
+static void events_tell_what_was_where_and_when(void **state)
+{
+	struct spaces *s = new_spaces();
+	__u32 a, b;
+
+	a = file_number(compile("a.so", "c", source, "-shared -fPIC"));
+	b = file_number(compile("b.so", "c", other, "-shared -fPIC"));
+	assert_true(a && b && a != b);
+	/* Of a process that is not known, an event says too little. */
+	assert_int_equal(map_at(s, 5, 0x1000, 0x2000, a, 0), 0);
+	assert_null(spaces_newest(s, OURS));
+	assert_int_equal(spaces_exec(s, OURS, 10), 0);
+	assert_null(spaces_at(s, OURS, 9));
+	assert_int_equal(map_at(s, 11, 0x10000, 0x20000, a, 0), 0);
+	assert_int_equal(map_at(s, 12, 0x30000, 0x40000, b, 0x1000), 0);
+	assert_int_equal(spaces_newest(s, OURS)->number, 1);
+	assert_int_equal(at(s, 12, 0x10000)->module, a);
+	assert_int_equal(at(s, 12, 0x3ffff)->module, b);
+	assert_null(at(s, 12, 0x20000));
+	/* The same again, a part of it, and memory without a file beside it: nothing new. */
+	assert_int_equal(map_at(s, 13, 0x10000, 0x20000, a, 0), 0);
+	assert_int_equal(map_at(s, 13, 0x12000, 0x13000, a, 0x2000), 0);
+	assert_int_equal(map_at(s, 13, 0x50000, 0x60000, 0, 0), 0);
+	assert_int_equal(spaces_newest(s, OURS)->number, 1);
+	assert_int_equal(spaces_newest(s, OURS)->n_mappings, 3);
+	/* In the middle of the first: what it was stays for samples of before. */
+	assert_int_equal(map_at(s, 20, 0x14000, 0x18000, b, 0), 0);
+	assert_int_equal(at(s, 19, 0x15000)->module, a);
+	assert_int_equal(at(s, 20, 0x15000)->module, b);
+	assert_int_equal(at(s, 20, 0x13fff)->module, a);
+	assert_int_equal(at(s, 20, 0x18000)->module, a);
+	assert_int_equal(space_file_offset(spaces_newest(s, OURS), at(s, 20, 0x18000), 0x18010),
+			 0x8010);
+	assert_int_equal(spaces_newest(s, OURS)->n_mappings, 5);
+	/* Another place of the same file is other code; a file over memory without one, too. */
+	assert_int_equal(map_at(s, 21, 0x30000, 0x40000, b, 0x5000), 0);
+	assert_int_equal(spaces_newest(s, OURS)->number, 3);
+	assert_int_equal(map_at(s, 22, 0x51000, 0x52000, a, 0), 0);
+	assert_int_equal(spaces_newest(s, OURS)->number, 4);
+	/* An event that is older than the space came too late to count. */
+	assert_int_equal(map_at(s, 21, 0x51000, 0x52000, b, 0), 0);
+	assert_int_equal(at(s, 22, 0x51000)->module, a);
+	assert_int_equal(spaces_exec(s, OURS, 30), 0);
+	assert_null(at(s, 30, 0x10000));
+	assert_int_equal(at(s, 29, 0x10000)->module, a);
+	assert_null(spaces_at(s, OURS, 21));
+	free_spaces(s);
+}
+
+static void a_fork_is_a_copy_and_a_number_of_its_own(void **state)
+{
+	struct spaces *s = new_spaces();
+	__u32 a = file_number(compile("a.so", "c", source, "-shared -fPIC"));
+
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 1), 0);
+	assert_null(spaces_newest(s, CHILD));
+	assert_int_equal(spaces_exec(s, OURS, 10), 0);
+	assert_int_equal(map_at(s, 11, 0x10000, 0x20000, a, 0), 0);
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 20), 0);
+	spaces_end(s, OURS);
+	assert_null(spaces_newest(s, OURS));
+	assert_int_equal(space_mapping(spaces_at(s, CHILD, 20), 0x10000)->module, a);
+	assert_null(spaces_at(s, CHILD, 19));
+	/* The number is used again: nothing of the old one is left. */
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 30), 0);
+	assert_null(spaces_newest(s, CHILD));
+	assert_int_equal(spaces_exec(s, CHILD, 31), 0);
+	assert_int_equal(spaces_newest(s, CHILD)->number, 3);
+	free_spaces(s);
+}
+
+static struct spaces_pending told_later;
+
+static const struct spaces_pending *pending(void *ctx, __u32 tgid)
+{
+	return &told_later;
+}
+
+static void a_reading_does_not_tell_what_is_still_to_happen(void **state)
+{
+	const char *path = compile("later.so", "c", source, "-shared -fPIC");
+	struct spaces_range range;
+	struct spaces *s = new_spaces();
+	const struct space *sp;
+	__u32 self = (__u32)getpid(), number;
+	struct rprof_mapping m;
+	char *place;
+	int fd;
+
+	place = mmap(NULL, 16384, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fd = open(path, O_RDONLY);
+	assert_true(mmap(place, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 4096) ==
+		    place);
+	sp = read_self(s);
+	number = sp->number;
+	m = *mapping_at(sp, place);
+	/* Something takes its place, and something new comes; the events wait. */
+	assert_true(mmap(place, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) ==
+		    place);
+	range = (struct spaces_range){ (size_t)place, (size_t)place + 8192 };
+	told_later = (struct spaces_pending){ .ranges = &range, .n_ranges = 1 };
+	assert_int_equal(spaces_read(s, self, pending, NULL, &sp), 0);
+	assert_int_equal(sp->number, number);
+	assert_memory_equal(mapping_at(sp, place), &m, sizeof(m));
+	assert_null(mapping_at(sp, place + 4096));
+	/* Without them the reading is what counts. */
+	told_later = (struct spaces_pending){ 0 };
+	assert_int_equal(spaces_read(s, self, pending, NULL, &sp), 0);
+	assert_int_not_equal(sp->number, number);
+	assert_non_null(mapping_at(sp, place + 4096));
+	told_later.image = true;
+	assert_int_equal(spaces_read(s, self, pending, NULL, &sp), -EAGAIN);
+	close(fd);
+	munmap(place, 16384);
+	free_spaces(s);
+}
+
+/* Against a page table: random mappings at random times, and what is at every page after each. */
+static void random_events_are_as_a_page_table_says(void **state)
+{
+	enum { PAGES = 64, STEPS = 3000 };
+	struct {
+		bool exec;
+		__u32 module;
+		__u64 offset;
+	} pages[PAGES] = { 0 };
+	struct spaces *s = new_spaces();
+	unsigned int seed = 11;
+	__u32 files[3] = { 0 };
+
+	files[1] = file_number(compile("a.so", "c", source, "-shared -fPIC"));
+	files[2] = file_number(compile("b.so", "c", other, "-shared -fPIC"));
+	assert_int_equal(spaces_exec(s, OURS, 1), 0);
+	for (int step = 2; step < STEPS; step++) {
+		int first = rand_r(&seed) % PAGES;
+		int n = 1 + rand_r(&seed) % 6;
+		__u32 module = files[rand_r(&seed) % 3];
+		__u64 offset = (__u64)(rand_r(&seed) % 4) * 4096;
+
+		if (first + n > PAGES)
+			n = PAGES - first;
+		assert_int_equal(map_at(s, (__u64)step, (__u64)(first + 16) * 4096,
+					(__u64)(first + n + 16) * 4096, module, offset),
+				 0);
+		for (int i = 0; i < n; i++) {
+			pages[first + i].exec = true;
+			pages[first + i].module = module;
+			pages[first + i].offset = offset + (__u64)i * 4096;
+		}
+		for (int i = 0; i < PAGES; i++) {
+			__u64 addr = (__u64)(i + 16) * 4096 + 5;
+			const struct rprof_mapping *m = at(s, (__u64)step, addr);
+
+			assert_int_equal(m != NULL, pages[i].exec);
+			if (!m)
+				continue;
+			assert_int_equal(m->module, pages[i].module);
+			if (m->module)
+				assert_int_equal(space_file_offset(spaces_newest(s, OURS), m, addr),
+						 pages[i].offset + 5);
+		}
+	}
+	spaces_end(s, OURS);
+	free_spaces(s);
 }
 
 static size_t n_open_files(void)
@@ -437,7 +664,7 @@ static void thousand_files_are_read_with_few_descriptors(void **state)
 	few = limit;
 	few.rlim_cur = 128;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	s = spaces_new();
+	s = new_spaces();
 	sp = read_self(s);
 	assert_true(n_open_files() <= before + 64 + 1);
 	for (int i = 0; i < N; i++) {
@@ -451,7 +678,7 @@ static void thousand_files_are_read_with_few_descriptors(void **state)
 		assert_true(found);
 	}
 	assert_true(n_open_files() <= before + 64 + 1);
-	spaces_free(s);
+	free_spaces(s);
 	assert_int_equal(n_open_files(), before);
 	setrlimit(RLIMIT_NOFILE, &limit);
 	for (int i = 0; i < N; i++)
@@ -460,7 +687,7 @@ static void thousand_files_are_read_with_few_descriptors(void **state)
 
 static void special_files_are_not_opened_for_reading(void **state)
 {
-	struct spaces *s = spaces_new();
+	struct spaces *s = new_spaces();
 	int fd = open("/dev/zero", O_RDWR);
 	char *zero = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	const struct rprof_mapping *m;
@@ -469,15 +696,15 @@ static void special_files_are_not_opened_for_reading(void **state)
 	close(fd);
 	if (zero == MAP_FAILED) {
 		print_message("/dev is mounted noexec here\n");
-		spaces_free(s);
+		free_spaces(s);
 		skip();
 	}
 	sp = read_self(s);
 	m = mapping_at(sp, zero);
 	assert_non_null(m);
-	assert_null(spaces_module(s, m->module));
+	assert_null(module_of(m));
 	munmap(zero, 4096);
-	spaces_free(s);
+	free_spaces(s);
 }
 
 int main(void)
@@ -492,11 +719,14 @@ int main(void)
 		cmocka_unit_test(deleted_and_renamed_files_keep_space_and_name),
 		cmocka_unit_test(file_deleted_before_the_first_look_is_opened_all_the_same),
 		cmocka_unit_test(code_without_a_file_comes_and_goes_without_a_new_number),
-		cmocka_unit_test(number_of_an_exec_is_taken_and_never_goes_back),
 		cmocka_unit_test(exec_changes_the_number),
 		cmocka_unit_test(processes_without_mappings_say_why),
 		cmocka_unit_test(more_mappings_than_fit_keep_code_and_stacks_first),
 		cmocka_unit_test(thousand_files_are_read_with_few_descriptors),
+		cmocka_unit_test(events_tell_what_was_where_and_when),
+		cmocka_unit_test(a_fork_is_a_copy_and_a_number_of_its_own),
+		cmocka_unit_test(a_reading_does_not_tell_what_is_still_to_happen),
+		cmocka_unit_test(random_events_are_as_a_page_table_says),
 		cmocka_unit_test(special_files_are_not_opened_for_reading),
 	};
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A stack whose addresses are translated into places in files: what must be done while its process
+ * lives and its mappings are known. Names and marks (resolve.c) can come later.
+ */
+#ifndef RPROF_LOCATED_H
+#define RPROF_LOCATED_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "rprof/stop.h"
+#include "rprof/record.h"
+
+struct jits;
+struct modules;
+struct space;
+
+enum located_kind {
+	LOCATED_FILE,		/* .module and .vaddr */
+	LOCATED_ANON,		/* executable memory without a file; .name, if the process says one */
+	LOCATED_UNKNOWN,	/* in no executable mapping */
+};
+
+struct located_frame {
+	enum located_kind kind;
+	bool executable;	/* the kernel side, or the space, says so */
+	bool in_file;		/* .vaddr is an address of the file, not an offset in it */
+	unsigned int how;	/* enum rprof_how */
+	__u32 module;
+	__u64 vaddr;
+	char *name;		/* malloc'd, raw; NULL */
+};
+
+struct located {
+	__u64 id;		/* of the stack */
+	__u32 tgid;
+	__u32 space;		/* number; 0: none */
+	char comm[RPROF_COMM_LEN];
+	__u8 stop_kernel, stop_native;
+	bool has_jit;		/* a name may change while the space does not */
+	struct modules *kept_by; /* whose files it keeps; NULL: none yet */
+	size_t n_kernel, n_native;
+	__u64 *kernel;
+	struct located_frame *native;
+};
+
+/*
+ * locate_stack() - the frames of a STACK record.
+ * @s: a record that record_check() accepted
+ * @space: where its user frames lie; NULL: not known
+ * @jits: names of code that processes made themselves; may be NULL
+ * Return: NULL: no memory.
+ */
+struct located *locate_stack(const struct rprof_stack *s, const struct space *space,
+			     struct modules *modules, struct jits *jits);
+/* It is kept beyond the next change of any space. */
+void located_keep(struct located *l, struct modules *modules);
+void located_free(struct located *l);
+
+#endif
