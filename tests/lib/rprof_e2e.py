@@ -353,7 +353,8 @@ def parse_stats(text):
 def losses(stats):
     """Samples lost before they were sent; a process record that is refused is no sample."""
     return {name: n for name, n in stats.items() if name.startswith("lost: ")
-            and name not in (UNKNOWN_STACK, "lost: process record refused")}
+            and name not in (UNKNOWN_STACK, "lost: process record refused",
+                             "lost: child process not followed")}
 
 
 def marked(stats):
