@@ -154,8 +154,8 @@ static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u32 
 	case CODE_YES:
 		break;
 	case CODE_UNKNOWN:
-		/* A mere candidate that nobody can check is noise. */
-		if (how >= RPROF_HOW_WORD_SP)
+		/* Behind a whole table a mere candidate is noise; without one analysis will know. */
+		if (how >= RPROF_HOW_WORD_SP && s->table_count)
 			return 0;
 		unchecked = RPROF_NATIVE_UNCHECKED;
 		break;

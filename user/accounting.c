@@ -119,7 +119,7 @@ static void print_profile(FILE *f, const struct profile *p, bool all)
 		return;
 	sums = calloc(n * 4 + 1, sizeof(*sums));
 	for (long i = 0; i < n; i++) {
-		const struct resolved_stack *s = &lines[i]->stack;
+		const struct resolved_stack *s = lines[i]->stack;
 
 		named += s->n_symbolized * lines[i]->count;
 		wanted += s->n_named * lines[i]->count;

@@ -2,6 +2,7 @@
 #include "jits.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,13 +10,9 @@
 #include "array.h"
 #include "idmap.h"
 #include "jit.h"
-#include "located.h"
-#include "log.h"
 #include "modules.h"
 #include "proc.h"
 #include "spaces.h"
-
-#define MAX_KEPT 16384	/* stacks: 30 MB */
 
 struct item {
 	__u32 tgid;
@@ -25,11 +22,6 @@ struct item {
 	__u64 changes;		/* of jit_changes() */
 };
 
-struct kept {
-	struct located *stack;
-	__u64 changes;		/* of its process when its names were looked up */
-};
-
 struct jits {
 	struct spaces *spaces;
 	struct modules *modules;
@@ -37,10 +29,6 @@ struct jits {
 	size_t n, cap;
 	struct idmap by_tgid;
 	__u64 drain;
-	struct kept *kept;
-	size_t n_kept, cap_kept;
-	struct idmap by_id;	/* of the stack, to an index of kept */
-	bool full;		/* said so */
 };
 
 struct jits *jits_new(struct spaces *spaces, struct modules *modules)
@@ -52,7 +40,6 @@ struct jits *jits_new(struct spaces *spaces, struct modules *modules)
 	j->spaces = spaces;
 	j->modules = modules;
 	idmap_init(&j->by_tgid);
-	idmap_init(&j->by_id);
 	return j;
 }
 
@@ -62,12 +49,8 @@ void jits_free(struct jits *j)
 		return;
 	for (size_t i = 0; i < j->n; i++)
 		jit_free(j->items[i].jit);
-	for (size_t i = 0; i < j->n_kept; i++)
-		located_free(j->kept[i].stack);
-	free(j->kept);
 	free(j->items);
 	idmap_fini(&j->by_tgid);
-	idmap_fini(&j->by_id);
 	free(j);
 }
 
@@ -150,92 +133,16 @@ void jits_begin_drain(struct jits *j)
 	j->drain++;
 }
 
-static __u64 changes_of(struct jits *j, struct item *item)
+__u64 jits_changes(struct jits *j, __u32 tgid)
 {
+	struct item *item = find(j, tgid);
+
+	if (!item)
+		return 0;
 	if (item->drain != j->drain)
 		item->changes = jit_changes(item->jit);
 	item->drain = j->drain;
 	return item->changes;
-}
-
-bool jits_keep(struct jits *j, struct located *l)
-{
-	struct item *item = find(j, l->tgid);
-	__u64 changes = item ? changes_of(j, item) : 0;
-	struct kept *grown;
-
-	if (!changes)
-		return false;
-	if (j->n_kept >= MAX_KEPT) {
-		if (!j->full)
-			log_warn("more than %d stacks with code that processes made: further ones "
-				 "keep the names they had at first",
-				 MAX_KEPT);
-		j->full = true;
-		return false;
-	}
-	grown = array_grow(j->kept, &j->cap_kept, j->n_kept + 1, sizeof(*grown));
-	if (!grown)
-		return false;
-	j->kept = grown;
-	if (idmap_put(&j->by_id, l->id, 0, (__u32)j->n_kept))
-		return false;
-	grown[j->n_kept++] = (struct kept){ .stack = l, .changes = changes };
-	if (!l->kept_by)
-		located_keep(l, j->modules);
-	return true;
-}
-
-/* Has any name become another? */
-static bool look_again(struct jits *j, struct located *l, __u64 time_ns)
-{
-	bool changed = false;
-
-	for (size_t i = 0; i < l->n_native; i++) {
-		struct located_frame *f = &l->native[i];
-		char *name;
-
-		if (f->kind != LOCATED_ANON)
-			continue;
-		name = jits_find(j, l->tgid, f->vaddr, time_ns);
-		if (!name != !f->name || (name && strcmp(name, f->name) != 0))
-			changed = true;
-		free(f->name);
-		f->name = name;
-	}
-	return changed;
-}
-
-const struct located *jits_changed(struct jits *j, __u64 id, __u32 tgid, __u64 time_ns)
-{
-	struct item *item = find(j, tgid);
-	struct kept *kept;
-	__u32 i;
-
-	if (!item || !idmap_find(&j->by_id, id, 0, &i))
-		return NULL;
-	kept = &j->kept[i];
-	if (kept->changes == changes_of(j, item))
-		return NULL;
-	kept->changes = item->changes;
-	return look_again(j, kept->stack, time_ns) ? kept->stack : NULL;
-}
-
-static void forget_kept(struct jits *j, __u32 tgid)
-{
-	for (size_t i = 0; i < j->n_kept;) {
-		struct located *l = j->kept[i].stack;
-
-		if (l->tgid != tgid) {
-			i++;
-			continue;
-		}
-		idmap_remove(&j->by_id, l->id, 0);
-		located_free(l);
-		j->kept[i] = j->kept[--j->n_kept];
-		if (i < j->n_kept)
-			idmap_put(&j->by_id, j->kept[i].stack->id, 0, (__u32)i);
-	}
 }
 
 void jits_forget(struct jits *j, __u32 tgid)
@@ -244,7 +151,6 @@ void jits_forget(struct jits *j, __u32 tgid)
 
 	if (!idmap_find(&j->by_tgid, tgid, 0, &i))
 		return;
-	forget_kept(j, tgid);
 	jit_free(j->items[i].jit);
 	idmap_remove(&j->by_tgid, tgid, 0);
 	j->items[i] = j->items[--j->n];

@@ -57,6 +57,18 @@ char *module_file_name(const char *path, int path_fd)
 	return strndup(slash && slash[1] ? slash + 1 : path, MAX_NAME);
 }
 
+/* maps shows paths from our root, the events from that of the process. */
+const char *module_file_in_root(int proc_dir, const char *path)
+{
+	char root[MAX_PATH];
+	ssize_t len = proc_dir >= 0 ? readlinkat(proc_dir, "root", root, sizeof(root)) : -1;
+
+	if (len > 1 && (size_t)len < sizeof(root) && !strncmp(path, root, (size_t)len) &&
+	    path[len] == '/')
+		return path + len;
+	return path;
+}
+
 static __u64 device_of(const struct maps_entry *e)
 {
 	return (__u64)e->dev_major << 32 | e->dev_minor;
@@ -81,7 +93,7 @@ static void find_without_process(struct module_file *f, const struct maps_entry 
 {
 	int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	f->why = "its process ended before its file could be opened";
+	f->why = "the file that was mapped is no longer at its path";
 	if (root < 0)
 		return;
 	f->fd = target_file_open_below(root, path, &f->st);
@@ -104,14 +116,12 @@ static const char *explain(int err)
 	switch (err) {
 	case -EPERM:
 	case -EACCES:
-		return "the file may not be opened (CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE)";
+		return "the file may not be opened (CAP_CHECKPOINT_RESTORE, CAP_SYS_PTRACE, "
+		       "CAP_DAC_READ_SEARCH)";
 	case -ESTALE:
 		return "the file at its path is another one";
 	case -EINVAL:
 		return "not a regular file";
-	case -ENOENT:
-	case -ESRCH:
-		return "its process ended before its file could be opened";
 	case -EMFILE:
 	case -ENFILE:
 		return "too many open files (raise ulimit -n)";
@@ -144,8 +154,8 @@ void module_file_find(struct module_file *f, int proc_dir, const struct maps_ent
 		f->why = "file on a network or user-space file system";
 	else if (f->path_fd < 0)
 		f->why = explain(f->path_fd);
-	/* It has ended since, or has unmapped it. */
-	if (f->path_fd == -ENOENT || f->path_fd == -ESRCH)
+	/* It has ended since, or mapped something else there. */
+	if (f->path_fd == -ENOENT || f->path_fd == -ESRCH || f->path_fd == -ESTALE)
 		find_without_process(f, e, path);
 	if (f->path_fd < 0)
 		f->path_fd = -1;

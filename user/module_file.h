@@ -30,6 +30,13 @@ char *module_file_path(const struct maps_entry *e);
 char *module_file_name(const char *path, int path_fd);
 
 /*
+ * module_file_in_root() - the path as the process itself has it, without the way to its root.
+ * @proc_dir: descriptor of /proc/PID; -1: gone, the path is taken to be that already
+ * Return: a part of @path.
+ */
+const char *module_file_in_root(int proc_dir, const char *path);
+
+/*
  * module_file_find() - without opening it for reading.
  * @proc_dir: descriptor of /proc/PID; -1: gone, see modules_add()
  * @places: cache of where devices are, the caller's

@@ -52,6 +52,7 @@ struct entry {
 	__u64 taken;		/* of the budget, bytes */
 	const char *why;	/* it has no symbols, if known without a module; static */
 	int root;		/* of roots, until it is read; -1 */
+	size_t in_root;		/* where in .path that begins which is below the root */
 	__u32 tgid;		/* where it was mapped last: to open it again */
 	__u64 start;
 	__u64 end;
@@ -354,6 +355,7 @@ static void open_first(struct modules *m, struct entry *e, int proc_dir, __u32 t
 	if (f->fd >= 0) {
 		if (e->path[0] == '/')
 			e->root = roots_add(&m->roots, proc_dir);
+		e->in_root = (size_t)(module_file_in_root(proc_dir, e->path) - e->path);
 		if (e->root < 0)
 			e->root = -1;
 		attach(m, e, f->fd);
@@ -499,7 +501,7 @@ static struct module_search search_of(const struct modules *m, const struct entr
 {
 	return (struct module_search){
 		.root_fd = roots_fd(&m->roots, e->root),
-		.path = e->path,
+		.path = e->path + e->in_root,
 		.debuginfod = m->config.debuginfod,
 		.want_dwarf = m->config.want_dwarf,
 		.stop = m->loader ? loader_stop(m->loader) : NULL,

@@ -65,8 +65,8 @@ static int write_profile(const struct output *out, FILE *f, const struct profile
 			.comm = lines[i]->comm,
 			.pid = lines[i]->tgid,
 			.tid = lines[i]->tid,
-			.frames = lines[i]->stack.frames,
-			.n_frames = lines[i]->stack.n_frames,
+			.frames = lines[i]->stack->frames,
+			.n_frames = lines[i]->stack->n_frames,
 			.count = lines[i]->count,
 		};
 

@@ -38,6 +38,7 @@ struct process {
 	bool followed;		/* has a table in the kernel */
 	bool wanted;		/* was to be followed, and not only met */
 	bool ending;		/* its first thread has ended */
+	bool over;		/* all have; its last records may still be in the ring */
 	bool changed;		/* has mapped something since its table was published */
 	__u32 table;		/* which one, if followed */
 	__u32 execs;		/* of the image that its newest space is of, as the kernel counts */
@@ -100,6 +101,7 @@ static void forget(struct processes *p, struct process *proc)
 	p->items[i] = p->items[--p->n];
 	if (i < p->n)
 		idmap_put(&p->by_tgid, p->items[i].tgid, 0, (__u32)i);
+	p->c.ended(p->c.ctx, tgid);
 }
 
 /* At the end of this drain it is looked at. */
@@ -154,7 +156,7 @@ static void event_happened(void *ctx, enum sideband_kind kind, __u32 tgid, __u32
 	if (!proc)
 		return;
 	if (kind == SIDEBAND_EXEC) {
-		proc->ending = false;
+		proc->ending = proc->over = false;
 		proc->execs_known = false;
 		jits_forget(p->c.jits, tgid);
 	} else if (kind == SIDEBAND_EXIT) {
@@ -316,9 +318,12 @@ static void catch_up(struct processes *p, struct process *proc)
 {
 	const struct space *space = spaces_newest(p->c.spaces, proc->tgid);
 
-	if (proc->ending && is_over(p, proc)) {
+	if (proc->over) {
 		spaces_end(p->c.spaces, proc->tgid);
 		forget(p, proc);
+	} else if (proc->ending && is_over(p, proc)) {
+		proc->over = true;
+		note_change(p, proc->tgid);
 	} else if (proc->changed && proc->followed && proc->execs_known && space) {
 		publish(p, proc, space);
 	}
@@ -326,15 +331,20 @@ static void catch_up(struct processes *p, struct process *proc)
 
 void processes_end_drain(struct processes *p)
 {
+	size_t n;
+
 	if (p->drain_ns > SKEW_NS)
 		timeline_advance(p->timeline, p->drain_ns - SKEW_NS);
-	for (size_t i = 0; i < p->n_changed; i++) {
+	n = p->n_changed;
+	for (size_t i = 0; i < n; i++) {
 		struct process *proc = find(p, p->changed[i]);
 
 		if (proc)
 			catch_up(p, proc);
 	}
-	p->n_changed = 0;
+	/* Those that were noted meanwhile are for the next drain. */
+	memmove(p->changed, p->changed + n, (p->n_changed - n) * sizeof(*p->changed));
+	p->n_changed -= n;
 }
 
 /* Has this stack an address that neither the kernel side nor we find in a mapping? */
@@ -346,11 +356,11 @@ static bool mappings_are_behind(const struct processes *p, const struct rprof_st
 
 	if (!s->n_native)
 		return false;
-	/* The stack's own mapping: the next table will have it, this sample is past. */
-	if (native[0].flags & RPROF_NATIVE_UNBOUND)
-		return true;
 	space = processes_space(p, s);
 	for (size_t i = 0; i < s->n_native; i++) {
+		/* The stack's own mapping: the next table will have it, this sample is past. */
+		if (native[i].flags & RPROF_NATIVE_UNBOUND)
+			return true;
 		if (!(native[i].flags & RPROF_NATIVE_UNCHECKED))
 			continue;
 		/* Without a table in the kernel: it needs one. */
@@ -383,16 +393,16 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 	}
 }
 
-const struct space *processes_space(const struct processes *p, const struct rprof_stack *s)
-{
-	return spaces_at(p->c.spaces, s->tgid, s->time_ns);
-}
-
-bool processes_space_is_over(const struct processes *p, __u32 tgid, __u32 number, __u64 time_ns)
+__u32 processes_space_number(const struct processes *p, __u32 tgid, __u64 time_ns)
 {
 	const struct space *space = spaces_at(p->c.spaces, tgid, time_ns);
 
-	return space && space->number != number;
+	return space ? space->number : 0;
+}
+
+const struct space *processes_space(const struct processes *p, const struct rprof_stack *s)
+{
+	return spaces_at(p->c.spaces, s->tgid, s->time_ns);
 }
 
 /* The kernel side follows a child of a followed process. */

@@ -27,6 +27,8 @@ struct processes_config {
 	struct jits *jits;
 	bool all;			/* -a: every process is of interest */
 	bool subprocesses;		/* -s */
+	void *ctx;
+	void (*ended)(void *ctx, __u32 tgid); /* all its records were handled */
 };
 
 /* Events are followed from now on. Return: 0 or -errno, logged. */
@@ -54,8 +56,8 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s);
 /* The address space that the user frames of a STACK are of; NULL: not known. */
 const struct space *processes_space(const struct processes *p, const struct rprof_stack *s);
 
-/* Has @tgid another space at @time_ns than @number, so that its stacks mean other code? */
-bool processes_space_is_over(const struct processes *p, __u32 tgid, __u32 number, __u64 time_ns);
+/* The number of the space of @tgid at @time_ns; 0: not known. */
+__u32 processes_space_number(const struct processes *p, __u32 tgid, __u64 time_ns);
 
 /* A SPACE record: a new image, a new process, an end. */
 void processes_on_space(struct processes *p, const struct rprof_space *s);

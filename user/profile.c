@@ -23,9 +23,12 @@ struct waiting {
 
 struct profile {
 	bool by_process, by_thread;
+	struct resolved_stack **reads;	/* what stacks read, shared by texts */
+	size_t n_reads, cap_reads;
+	struct idmap read_of_hash;	/* (hash, probe) -> read */
 	struct profile_line **texts;
 	size_t n_texts, cap_texts;
-	struct profile_line **lines;	/* own copies; ->stack.frames belongs to the text */
+	struct profile_line **lines;	/* own copies */
 	size_t n_lines, cap_lines;
 	struct profile_stack *stacks;
 	size_t n_stacks, cap_stacks;
@@ -34,6 +37,9 @@ struct profile {
 	__u32 free_waiting;	/* list of those that may be used again */
 	__u64 waiting_value;
 	struct idmap stack_of_id;
+	struct idmap stack_of_process;	/* tgid -> its newest stack; NONE */
+	__u32 free_stack;		/* list of places that may be used again */
+	size_t n_ids;			/* ids that ever were */
 	struct idmap text_of_hash;	/* (hash of text, probe) -> text */
 	struct idmap line_of_text;
 	__u64 n_samples;
@@ -48,7 +54,10 @@ struct profile *profile_new(bool by_process, bool by_thread)
 	p->by_process = by_process;
 	p->by_thread = by_thread;
 	p->free_waiting = NONE;
+	p->free_stack = NONE;
 	idmap_init(&p->stack_of_id);
+	idmap_init(&p->stack_of_process);
+	idmap_init(&p->read_of_hash);
 	idmap_init(&p->text_of_hash);
 	idmap_init(&p->line_of_text);
 	return p;
@@ -58,10 +67,15 @@ void profile_free(struct profile *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->n_texts; i++) {
-		free(p->texts[i]->stack.frames);
-		free(p->texts[i]);
+	for (size_t i = 0; i < p->n_reads; i++) {
+		free(p->reads[i]->frames);
+		free(p->reads[i]);
 	}
+	for (size_t i = 0; i < p->n_texts; i++)
+		free(p->texts[i]);
+	free(p->reads);
+	idmap_fini(&p->read_of_hash);
+	idmap_fini(&p->stack_of_process);
 	for (size_t i = 0; i < p->n_lines; i++)
 		free(p->lines[i]);
 	free(p->texts);
@@ -86,89 +100,175 @@ const struct profile_stack *profile_find(const struct profile *p, __u64 id)
 	return find(p, id);
 }
 
-/* Names are interned, so pointers stand for texts. */
-static __u64 hash_text(const struct profile_line *t)
+/* Names and marks are interned, so pointers stand for texts. */
+static __u64 hash_read(const struct resolved_stack *r)
 {
-	__u64 h = 0x9e3779b97f4a7c15ULL ^ t->tgid;
+	__u64 h = 0x9e3779b97f4a7c15ULL;
 
-	for (size_t i = 0; i < sizeof(t->comm); i++)
-		h = (h ^ (unsigned char)t->comm[i]) * 0x100000001b3ULL;
-	for (size_t i = 0; i < t->stack.n_frames; i++) {
-		h = (h ^ (__u64)(unsigned long)t->stack.frames[i].name ^ t->stack.frames[i].kind) *
+	for (size_t i = 0; i < r->n_frames; i++) {
+		h = (h ^ (__u64)(unsigned long)r->frames[i].name ^ r->frames[i].kind) *
 		    0xff51afd7ed558ccdULL;
 		h ^= h >> 32;
 	}
 	return h;
 }
 
-static bool same_text(const struct profile_line *a, const struct profile_line *b)
+static bool same_read(const struct resolved_stack *a, const struct resolved_stack *b)
 {
-	if (a->tgid != b->tgid || memcmp(a->comm, b->comm, sizeof(a->comm)) ||
-	    a->stack.n_frames != b->stack.n_frames || a->stack.n_marks != b->stack.n_marks)
+	if (a->n_frames != b->n_frames || a->n_marks != b->n_marks)
 		return false;
-	for (size_t i = 0; i < a->stack.n_frames; i++)
-		if (a->stack.frames[i].name != b->stack.frames[i].name ||
-		    a->stack.frames[i].kind != b->stack.frames[i].kind)
+	for (size_t i = 0; i < a->n_frames; i++)
+		if (a->frames[i].name != b->frames[i].name ||
+		    a->frames[i].kind != b->frames[i].kind)
 			return false;
-	for (size_t i = 0; i < a->stack.n_marks; i++)
-		if (a->stack.marks[i] != b->stack.marks[i])
+	for (size_t i = 0; i < a->n_marks; i++)
+		if (a->marks[i] != b->marks[i])
 			return false;
 	return true;
 }
 
-/* Index of the text equal to @t, adding a copy of it that takes over the frames; -ENOMEM. */
-static int intern_text(struct profile *p, struct profile_line *t, __u32 *index)
+/* The read equal to @r, adding a copy of it; takes over its frames. NULL: no memory. */
+static const struct resolved_stack *intern_read(struct profile *p, struct resolved_stack *r)
+{
+	__u64 hash = hash_read(r), probe = 0;
+	struct resolved_stack **reads, *copy;
+	__u32 i;
+
+	for (; idmap_find(&p->read_of_hash, hash, probe, &i); probe++) {
+		if (same_read(p->reads[i], r)) {
+			free(r->frames);
+			return p->reads[i];
+		}
+	}
+	copy = malloc(sizeof(*copy));
+	reads = array_grow(p->reads, &p->cap_reads, p->n_reads + 1,
+			   sizeof(struct resolved_stack *));
+	if (reads)
+		p->reads = reads;
+	if (!copy || !reads || idmap_put(&p->read_of_hash, hash, probe, (__u32)p->n_reads)) {
+		free(copy);
+		free(r->frames);
+		return NULL;
+	}
+	*copy = *r;
+	p->reads[p->n_reads++] = copy;
+	return copy;
+}
+
+static __u64 hash_text(const struct profile_line *t)
+{
+	__u64 h = ((__u64)(unsigned long)t->stack ^ t->tgid) * 0xff51afd7ed558ccdULL;
+
+	for (size_t i = 0; i < sizeof(t->comm); i++)
+		h = (h ^ (unsigned char)t->comm[i]) * 0x100000001b3ULL;
+	return h ^ (h >> 32);
+}
+
+/* Index of the text equal to @t, adding a copy of it; -ENOMEM. */
+static int intern_text(struct profile *p, const struct profile_line *t, __u32 *index)
 {
 	__u64 hash = hash_text(t), probe = 0;
 	struct profile_line **texts, *copy;
 
 	for (; idmap_find(&p->text_of_hash, hash, probe, index); probe++) {
-		if (same_text(p->texts[*index], t)) {
-			free(t->stack.frames);
+		const struct profile_line *have = p->texts[*index];
+
+		if (have->stack == t->stack && have->tgid == t->tgid &&
+		    !memcmp(have->comm, t->comm, sizeof(t->comm)))
 			return 0;
-		}
 	}
 	copy = malloc(sizeof(*copy));
-	texts = array_grow(p->texts, &p->cap_texts, p->n_texts + 1, sizeof(*texts));
+	texts = array_grow(p->texts, &p->cap_texts, p->n_texts + 1, sizeof(struct profile_line *));
 	if (texts)
 		p->texts = texts;
-	if (!copy || !texts || idmap_put(&p->text_of_hash, hash, probe, p->n_texts)) {
+	if (!copy || !texts || idmap_put(&p->text_of_hash, hash, probe, (__u32)p->n_texts)) {
 		free(copy);
-		free(t->stack.frames);
 		return -ENOMEM;
 	}
 	*copy = *t;
-	*index = p->n_texts;
+	*index = (__u32)p->n_texts;
 	p->texts[p->n_texts++] = copy;
 	return 0;
+}
+
+/* A place for one more stack: its index, or NONE. */
+static __u32 take_place(struct profile *p)
+{
+	__u32 i = p->free_stack;
+	struct profile_stack *grown;
+
+	if (i != NONE) {
+		p->free_stack = p->stacks[i].next;
+		return i;
+	}
+	grown = array_grow(p->stacks, &p->cap_stacks, p->n_stacks + 1, sizeof(*grown));
+	if (!grown)
+		return NONE;
+	p->stacks = grown;
+	return (__u32)p->n_stacks++;
 }
 
 int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LEN], __u32 tgid,
 		      __u32 space)
 {
-	struct profile_stack *grown =
-		array_grow(p->stacks, &p->cap_stacks, p->n_stacks + 1, sizeof(*grown));
+	__u32 i = take_place(p), next = NONE;
+	struct profile_stack *s;
 
-	if (!grown)
+	if (i == NONE)
 		return -ENOMEM;
-	p->stacks = grown;
-	grown += p->n_stacks;
-	*grown = (struct profile_stack){
+	idmap_find(&p->stack_of_process, tgid, 0, &next);
+	s = &p->stacks[i];
+	*s = (struct profile_stack){
 		.tgid = tgid,
 		.space = space,
+		.id = id,
 		.text = NONE,
 		.waiting = NONE,
+		.next = next,
 	};
-	memcpy(grown->comm, comm, sizeof(grown->comm));
-	return idmap_put(&p->stack_of_id, id, 0, (__u32)p->n_stacks++);
+	memcpy(s->comm, comm, sizeof(s->comm));
+	p->n_ids++;
+	if (idmap_put(&p->stack_of_id, id, 0, i))
+		return -ENOMEM;
+	return idmap_put(&p->stack_of_process, tgid, 0, i);
+}
+
+void profile_forget_process(struct profile *p, __u32 tgid, void (*forgotten)(void *ctx, __u64 id),
+			    void *ctx)
+{
+	__u32 i, next, kept = NONE;
+
+	if (!idmap_find(&p->stack_of_process, tgid, 0, &i))
+		return;
+	for (; i != NONE; i = next) {
+		struct profile_stack *s = &p->stacks[i];
+
+		next = s->next;
+		if (s->text == NONE) {
+			/* What it reads is still to be told. */
+			s->next = kept;
+			kept = i;
+			continue;
+		}
+		idmap_remove(&p->stack_of_id, s->id, 0);
+		forgotten(ctx, s->id);
+		s->next = p->free_stack;
+		p->free_stack = i;
+	}
+	if (kept == NONE)
+		idmap_remove(&p->stack_of_process, tgid, 0);
+	else
+		idmap_put(&p->stack_of_process, tgid, 0, kept);
 }
 
 /* Takes over the frames of @stack. */
 static int make_text(struct profile *p, const struct profile_stack *of,
 		     struct resolved_stack *stack, __u32 *text)
 {
-	struct profile_line t = { .stack = *stack };
+	struct profile_line t = { .stack = intern_read(p, stack) };
 
+	if (!t.stack)
+		return -ENOMEM;
 	if (p->by_process || p->by_thread)
 		t.tgid = of->tgid;
 	memcpy(t.comm, of->comm, strnlen(of->comm, RPROF_COMM_LEN));
@@ -295,7 +395,7 @@ int profile_add_other(struct profile *p, const struct profile_stack *of, __u32 t
 
 size_t profile_n_stacks(const struct profile *p)
 {
-	return p->n_stacks;
+	return p->n_ids;
 }
 
 __u64 profile_n_waiting(const struct profile *p)

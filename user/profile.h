@@ -20,7 +20,7 @@ struct profile_line {
 	char comm[RPROF_COMM_LEN + 1];
 	__u32 tgid;			/* 0: not part of the line */
 	__u32 tid;			/* 0: not part of the line */
-	struct resolved_stack stack;	/* leaf first */
+	const struct resolved_stack *stack; /* leaf first */
 	__u64 count;
 };
 
@@ -36,8 +36,10 @@ struct profile_stack {
 	__u32 space;			/* number of its address space; 0: any */
 	bool may_change;		/* it may come to read another way (jits.c) */
 	char comm[RPROF_COMM_LEN];
+	__u64 id;
 	__u32 text;			/* the profile's own: */
 	__u32 waiting;
+	__u32 next;			/* of the same process */
 };
 
 /* The stack @id, or NULL. Valid until the next call that adds one. */
@@ -57,6 +59,14 @@ int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LE
  */
 int profile_set_stack(struct profile *p, __u64 id, struct resolved_stack *stack);
 void profile_set_may_change(struct profile *p, __u64 id);
+
+/*
+ * profile_forget_process() - no sample of @tgid will come any more: its ids are forgotten, what was
+ * counted stays.
+ * @forgotten: called for each id
+ */
+void profile_forget_process(struct profile *p, __u32 tgid, void (*forgotten)(void *ctx, __u64 id),
+			    void *ctx);
 
 /* Count @value for stack @id. Return: 0, -ENOENT: unknown stack, -ENOMEM. */
 int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value);

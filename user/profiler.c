@@ -29,6 +29,7 @@
 #include "preflight.h"
 #include "processes.h"
 #include "profile.h"
+#include "recent.h"
 #include "record.h"
 #include "resolve.h"
 #include "session.h"
@@ -46,6 +47,8 @@
 #define DRAIN_NS 50000000ULL
 #define DRAIN_ALL_NS 20000000ULL
 
+#define RECENT_SIZE (8u << 20)	/* of records of stacks, 16,000 of them */
+
 #define END_WAIT_NS 10000000000ULL	/* for files that are still being read at the end */
 #define DUMP_WAIT_NS 2000000000ULL	/* and for a dump in between */
 
@@ -62,6 +65,7 @@ struct profiler {
 	struct resolver *resolver;
 	struct processes *processes;
 	struct profile *profile;
+	struct recent *recent;
 	struct cputime *cputime;
 	struct located **waiting;	/* stacks whose files are being read */
 	size_t n_waiting, cap_waiting;
@@ -117,6 +121,8 @@ static int take_stack(struct profiler *p, const struct rprof_stack *s)
 	if (!err)
 		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid,
 					s->n_native ? l->space : 0);
+	if (!err && l->has_jit)
+		profile_set_may_change(p->profile, s->stack);
 	if (!err)
 		err = resolve(p, l, false);
 	if (err == -EAGAIN) {
@@ -124,10 +130,7 @@ static int take_stack(struct profiler *p, const struct rprof_stack *s)
 		if (!err)
 			return 0;
 	}
-	if (!err && l->has_jit && jits_keep(p->jits, l))
-		profile_set_may_change(p->profile, l->id);
-	else
-		located_free(l);
+	located_free(l);
 	return err;
 }
 
@@ -142,6 +145,8 @@ static void on_stack(void *ctx, const struct rprof_stack *s)
 		return;
 	processes_on_stack(p->processes, s);
 	err = take_stack(p, s);
+	if (!err && s->n_native)
+		err = recent_add(p->recent, s, jits_changes(p->jits, s->tgid));
 	if (err)
 		sink_failed(p, err);
 }
@@ -159,10 +164,7 @@ static void resolve_waiting(struct profiler *p, bool force)
 			p->waiting[kept++] = p->waiting[i];
 			continue;
 		}
-		if (!err && p->waiting[i]->has_jit && jits_keep(p->jits, p->waiting[i]))
-			profile_set_may_change(p->profile, p->waiting[i]->id);
-		else
-			located_free(p->waiting[i]);
+		located_free(p->waiting[i]);
 		if (err)
 			sink_failed(p, err);
 	}
@@ -175,46 +177,93 @@ static void on_loaded(void *ctx)
 }
 
 /* Its process may have made other code at its addresses since. */
-static int follow_code(struct profiler *p, const struct profile_stack *stack,
-		       const struct rprof_sample *s)
+static int follow_code(struct profiler *p, const struct rprof_sample *s, __u32 tgid)
 {
-	const struct located *l = jits_changed(p->jits, s->stack, stack->tgid, s->time_ns);
+	struct recent_stack *recent = recent_find(p->recent, s->stack);
+	__u64 changes = jits_changes(p->jits, tgid);
+	struct located *l;
+	int err;
 
-	return l ? resolve(p, l, true) : 0;
+	if (!recent || recent->changes == changes)
+		return 0;
+	recent->changes = changes;
+	recent->record->time_ns = s->time_ns;
+	l = locate_stack(recent->record, processes_space(p->processes, recent->record), p->modules,
+			 p->jits);
+	err = l ? resolve(p, l, true) : -ENOMEM;
+	located_free(l);
+	return err;
 }
 
-/* Code was mapped over what this stack means, and the kernel side did not know yet. */
-static int count_replaced(struct profiler *p, const struct profile_stack *stack,
+/*
+ * Code was mapped over what this stack meant, and the kernel side did not know yet: the same
+ * addresses in space @number, as a stack of its own.
+ */
+static int count_in_space(struct profiler *p, const struct profile_stack *stack, __u32 number,
 			  const struct rprof_sample *s)
 {
+	const __u64 id = s->stack ^ (number * 0x9e3779b97f4a7c15ULL);
+	struct recent_stack *recent = recent_find(p->recent, s->stack);
 	struct resolved_stack resolved;
-	int err = resolve_mark_alone(p->resolver, "mapping replaced", &resolved);
+	int err = 0;
 
-	return err ? err : profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
+	if (!recent) {
+		err = resolve_mark_alone(p->resolver, "mapping replaced", &resolved);
+		return err ? err :
+			     profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
+	}
+	if (!profile_find(p->profile, id)) {
+		recent->record->time_ns = s->time_ns;
+		recent->record->stack = id;
+		err = take_stack(p, recent->record);
+		recent->record->stack = s->stack;
+	}
+	return err ? err : profile_add_sample(p->profile, id, s->tid, s->value);
+}
+
+static int count_sample(struct profiler *p, const struct rprof_sample *s)
+{
+	const struct profile_stack *stack = profile_find(p->profile, s->stack);
+	__u32 now;
+	int err = 0;
+
+	if (stack && stack->space) {
+		now = processes_space_number(p->processes, stack->tgid, s->time_ns);
+		if (now && now != stack->space)
+			return count_in_space(p, stack, now, s);
+	}
+	if (stack && stack->may_change)
+		err = follow_code(p, s, stack->tgid);
+	return err ? err : profile_add_sample(p->profile, s->stack, s->tid, s->value);
 }
 
 static void on_sample(void *ctx, const struct rprof_sample *s)
 {
 	struct profiler *p = ctx;
-	const struct profile_stack *stack = profile_find(p->profile, s->stack);
-	bool replaced;
-	int err = 0;
+	int err;
 
 	processes_advance(p->processes, s->time_ns);
-	replaced = stack && stack->space &&
-		   processes_space_is_over(p->processes, stack->tgid, stack->space, s->time_ns);
-	if (replaced)
-		err = count_replaced(p, stack, s);
-	else if (stack && stack->may_change)
-		err = follow_code(p, stack, s);
-	if (!replaced && !err)
-		err = profile_add_sample(p->profile, s->stack, s->tid, s->value);
+	err = count_sample(p, s);
 	if (!err)
 		p->account.received++;
 	else
 		p->account.unknown_stacks++;
 	if (err == -ENOMEM)
 		sink_failed(p, err);
+}
+
+static void on_forgotten(void *ctx, __u64 id)
+{
+	struct profiler *p = ctx;
+
+	session_forget_stack(p->session, id);
+}
+
+static void on_ended(void *ctx, __u32 tgid)
+{
+	struct profiler *p = ctx;
+
+	profile_forget_process(p->profile, tgid, on_forgotten, p);
 }
 
 static void on_space(void *ctx, const struct rprof_space *s)
@@ -277,6 +326,8 @@ static int make_analysis(struct profiler *p)
 		.jits = p->jits,
 		.all = o->all,
 		.subprocesses = o->subprocesses,
+		.ctx = p,
+		.ended = on_ended,
 	};
 
 	p->ksyms = ksyms_open();
@@ -286,8 +337,9 @@ static int make_analysis(struct profiler *p)
 	resolver.ksyms = p->ksyms;
 	p->resolver = err ? NULL : resolver_new(&resolver);
 	p->profile = profile_new(o->all, o->per_thread);
+	p->recent = recent_new(RECENT_SIZE);
 	p->cputime = cputime_new();
-	if (!p->resolver || !p->profile || !p->cputime) {
+	if (!p->resolver || !p->profile || !p->recent || !p->cputime) {
 		log_error("analysis: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
 	}
@@ -328,6 +380,7 @@ static void fini(struct profiler *p)
 		located_free(p->waiting[i]);
 	free(p->waiting);
 	profile_free(p->profile);
+	recent_free(p->recent);
 	processes_free(p->processes);
 	resolver_free(p->resolver);
 	jits_free(p->jits);

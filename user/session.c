@@ -356,6 +356,11 @@ void session_stop(struct session *s)
 	sampler_stop(s->sampler);
 }
 
+void session_forget_stack(struct session *s, __u64 id)
+{
+	bpf_map_delete_elem(bpf_map__fd(s->bpf->maps.rprof_seen), &id);
+}
+
 int session_ring_fd(const struct session *s)
 {
 	return ring_buffer__epoll_fd(s->ring);

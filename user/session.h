@@ -82,6 +82,9 @@ int session_follow_cpus(struct session *s);
 /* Stop sampling. When it returns no program runs any more. */
 void session_stop(struct session *s);
 
+/* User space forgets the stack @id: the kernel side is to send it again, should it come again. */
+void session_forget_stack(struct session *s, __u64 id);
+
 /* Readable when the ring is filling up; drain on a timer all the same. */
 int session_ring_fd(const struct session *s);
 /* Pass on everything that is in the ring now. Return: 0 or -errno. */

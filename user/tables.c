@@ -22,7 +22,7 @@ struct tables {
 	__u32 n_tables, n_mappings;
 	size_t tables_len, mappings_len; /* of the shared mappings; 0: not ours to unmap */
 	unsigned char *taken;		/* per table */
-	struct run *runs;		/* free ones, sorted by first, never adjacent and both free */
+	struct run *runs;		/* given back, sorted by first */
 	size_t n_runs, cap_runs;
 };
 
@@ -49,17 +49,24 @@ static void remove_run(struct tables *t, size_t at)
 	memmove(&t->runs[at], &t->runs[at + 1], (t->n_runs - at) * sizeof(t->runs[0]));
 }
 
-/* Join runs[at] and its successor if they touch; the later of the two grace periods holds. */
-static void join_runs(struct tables *t, size_t at)
+/*
+ * Join runs that touch and are free both. Not before: a small one in its grace period would hold up
+ * the large one beside it.
+ */
+static void join_runs(struct tables *t, __u64 now)
 {
-	struct run *a = &t->runs[at], *b = a + 1;
+	size_t n = 0;
 
-	if (at + 1 >= t->n_runs || a->first + a->count != b->first)
-		return;
-	a->count += b->count;
-	if (b->free_at > a->free_at)
-		a->free_at = b->free_at;
-	remove_run(t, at + 1);
+	for (size_t i = 0; i < t->n_runs; i++) {
+		struct run *last = n ? &t->runs[n - 1] : NULL, *r = &t->runs[i];
+
+		if (last && last->first + last->count == r->first && last->free_at <= now &&
+		    r->free_at <= now)
+			last->count += r->count;
+		else
+			t->runs[n++] = *r;
+	}
+	t->n_runs = n;
 }
 
 static void free_run(struct tables *t, __u32 first, __u32 count)
@@ -71,17 +78,14 @@ static void free_run(struct tables *t, __u32 first, __u32 count)
 	while (at < t->n_runs && t->runs[at].first < first)
 		at++;
 	/* Without memory for the list the run is lost to this process: bounded, and harmless. */
-	if (insert_run(t, at, (struct run){ first, count, monotonic_ns() + TABLES_GRACE_NS }))
-		return;
-	join_runs(t, at);
-	if (at)
-		join_runs(t, at - 1);
+	insert_run(t, at, (struct run){ first, count, monotonic_ns() + TABLES_GRACE_NS });
 }
 
 static int take_run(struct tables *t, __u32 count, __u32 *first)
 {
 	__u64 now = monotonic_ns();
 
+	join_runs(t, now);
 	for (size_t i = 0; i < t->n_runs; i++) {
 		struct run *r = &t->runs[i];
 

@@ -179,13 +179,15 @@ static void candidates_must_be_executable(void **state)
 	assert_chain(&seen, 1, 2, 0, RPROF_STOP_END);
 }
 
-static void candidates_need_a_mapping_table(void **state)
+static void without_a_mapping_table_candidates_are_for_analysis_to_check(void **state)
 {
 	struct seen seen;
 
 	thread_no_table();
 	seen = sample_at(FP);
-	assert_chain(&seen, 1, 2, RPROF_NATIVE_UNCHECKED, RPROF_STOP_END);
+	assert_frame(&seen, 1, CALLER, RPROF_HOW_WORD_SP | RPROF_NATIVE_UNCHECKED);
+	assert_frame(&seen, 2, CALLER8, RPROF_HOW_WORD_SP8 | RPROF_NATIVE_UNCHECKED);
+	assert_chain(&seen, 3, 2, RPROF_NATIVE_UNCHECKED, RPROF_STOP_END);
 }
 
 static void code_that_cannot_be_read_proves_nothing(void **state)
@@ -269,7 +271,7 @@ int main(void)
 		TEST(proven_word_in_no_known_mapping_is_kept_unchecked),
 		TEST(other_instructions_prove_nothing),
 		TEST(candidates_must_be_executable),
-		TEST(candidates_need_a_mapping_table),
+		TEST(without_a_mapping_table_candidates_are_for_analysis_to_check),
 		TEST(code_that_cannot_be_read_proves_nothing),
 		TEST(code_at_the_end_of_what_can_be_read_is_no_fault),
 		TEST(code_of_the_last_sample_proves_nothing),

@@ -274,7 +274,8 @@ static int model_word(struct model *m, u64 at, u32 how, struct regs *r)
 	if (at >= m->end || !host_peek(at, &word, sizeof(word)))
 		return 0;
 	flag = code_flag(word);
-	if (flag == 0 || (flag == RPROF_NATIVE_UNCHECKED && how < RPROF_HOW_WORD_SP)) {
+	if (flag == 0 ||
+	    (flag == RPROF_NATIVE_UNCHECKED && (how < RPROF_HOW_WORD_SP || !n_mappings))) {
 		if (!model_push(m, word, how | flag))
 			return -1;
 		return model_signal(m, word, at + 8, how, r);

@@ -38,9 +38,9 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 		if (i > first + 1 && how != RPROF_HOW_CHAIN &&
 		    !(how == RPROF_HOW_WORD_SP8 && last == RPROF_HOW_WORD_SP))
 			return "a word of the interrupted frame is out of order";
-		if ((how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8) &&
+		if ((how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8) && s->space &&
 		    flags & RPROF_NATIVE_UNCHECKED)
-			return "a candidate that nobody checked";
+			return "a candidate that the table does not have";
 		last = how;
 	}
 	return NULL;

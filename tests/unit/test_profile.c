@@ -139,7 +139,7 @@ static void samples_before_the_text_are_counted_with_it(void **state)
 	assert_int_equal(profile_add_sample(p, 2, 0, 1), 0);
 	assert_int_equal(profile_lines(p, &lines), 5);
 	for (int i = 0; i < 5; i++) {
-		assert_string_equal(lines[i]->stack.frames[0].name, "a");
+		assert_string_equal(lines[i]->stack->frames[0].name, "a");
 		assert_int_equal(lines[i]->count, 80 + (lines[i]->tid == 0));
 	}
 	free(lines);
@@ -171,7 +171,7 @@ static void a_sample_can_mean_something_else_than_its_stack(void **state)
 	assert_int_equal(profile_add_other(p, profile_find(p, 1), 10, 2, &s), 0);
 	assert_int_equal(profile_n_samples(p), 2);
 	assert_int_equal(profile_lines(p, &lines), 2);
-	assert_string_equal(lines[0]->stack.frames[0].name, "k");
+	assert_string_equal(lines[0]->stack->frames[0].name, "k");
 	assert_string_equal(lines[0]->comm, "x");
 	assert_int_equal(lines[0]->count, 2);
 	free(lines);

@@ -142,12 +142,29 @@ static void runs_never_overlap_and_all_come_back(void **state)
 	tables_free(t);
 }
 
+/* A process that maps something all the time uses a little of the room, not all of it. */
+static void a_small_run_in_its_grace_period_does_not_hold_the_large_one(void **state)
+{
+	static struct rprof_table tables[2];
+	static struct rprof_mapping mappings[4096];
+	const struct rprof_mapping twenty[20] = { { .end = 1 } };
+	struct tables *t;
+	__u32 i;
+
+	assert_int_equal(tables_over(tables, 2, mappings, 4096, &t), 0);
+	assert_int_equal(tables_take(t, &i), 0);
+	for (__u32 n = 0; n < 100; n++)
+		assert_int_equal(tables_publish(t, i, n + 1, 0, twenty, 20), 0);
+	tables_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(publish_shows_what_was_given),
 		cmocka_unit_test(the_run_that_counted_stays_as_it_was),
 		cmocka_unit_test(tables_end),
+		cmocka_unit_test(a_small_run_in_its_grace_period_does_not_hold_the_large_one),
 		cmocka_unit_test(a_run_in_use_is_not_written_before_its_grace_period),
 		cmocka_unit_test(a_full_table_leaves_the_process_unchecked_and_not_wrong),
 		cmocka_unit_test(runs_never_overlap_and_all_come_back),
