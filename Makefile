@@ -161,10 +161,11 @@ $(B)/tests/bpf/%: tests/bpf/%.c $(HOSTBPF_FILES)
 		$< $(BPF_SOURCES) tests/hostbpf/hostbpf.c -o $@ -lcmocka
 
 # Loads every program; runs in virtual machines as well, so without sanitizers.
-$(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(B)/user/kernel.o $(B)/user/log.o
+KERNEL_TEST_OBJECTS := $(patsubst %,$(B)/user/%.o,array btf_file kernel log)
+$(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(KERNEL_TEST_OBJECTS)
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
-	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(B)/user/kernel.o $(B)/user/log.o \
+	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(KERNEL_TEST_OBJECTS) \
 		-o $@ $(LIBS)
 
 $(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)

@@ -2,7 +2,6 @@
 #include "kernel.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -10,79 +9,56 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "btf_file.h"
 #include "log.h"
 #include "rprof/record.h"
 
 /* THREAD_SIZE of x86-64 and s390x without KASAN: arch/.../include/asm/{page_64_types,thread_info}.h */
 #define THREAD_SIZE 16384
 
-/* Byte offset of a member, also inside anonymous structs and unions; -ENOENT. */
-static int member_offset(const struct btf *btf, __u32 type_id, const char *name, int depth)
-{
-	const struct btf_type *t = btf__type_by_id(btf, type_id);
-	const struct btf_member *m;
-
-	if (!t || !btf_is_composite(t) || depth > 4)
-		return -ENOENT;
-	m = btf_members(t);
-	for (int i = 0; i < btf_vlen(t); i++, m++) {
-		const char *member = btf__name_by_offset(btf, m->name_off);
-		int bits = btf_member_bit_offset(t, i), inner;
-
-		if (member && !strcmp(member, name))
-			return bits / 8;
-		if (member && *member)
-			continue;
-		inner = member_offset(btf, m->type, name, depth + 1);
-		if (inner >= 0)
-			return bits / 8 + inner;
-	}
-	return -ENOENT;
-}
+#define VMLINUX_BTF "/sys/kernel/btf/vmlinux"
 
 /* Byte offset of a member of a struct of the kernel; 0: not there. The first member is none of ours. */
-static __u32 offset_of(const struct btf *btf, const char *type, const char *member)
+static __u32 offset_of(const struct btf_file *btf, const char *type, const char *member)
 {
-	int id = btf__find_by_name_kind(btf, type, BTF_KIND_STRUCT);
-	int offset = id > 0 ? member_offset(btf, id, member, 0) : -ENOENT;
+	int offset = btf_file_member(btf, type, member, NULL);
 
-	return offset > 0 ? offset : 0;
+	return offset > 0 ? (__u32)offset : 0;
 }
 
 /* Of struct pid, include/linux/pid.h: the numbers of a task, by namespace. */
-static void pid_offsets(const struct btf *btf, struct rprof_config *c)
+static void pid_offsets(const struct btf_file *btf, struct rprof_config *c)
 {
-	int upid = btf__find_by_name_kind(btf, "upid", BTF_KIND_STRUCT);
+	bool nr_is_first = !btf_file_member(btf, "upid", "nr", &c->upid_size);
 
 	c->task_leader = offset_of(btf, "task_struct", "group_leader");
 	c->pid_level = offset_of(btf, "pid", "level");
 	c->pid_numbers = offset_of(btf, "pid", "numbers");
 	c->upid_ns = offset_of(btf, "upid", "ns");
-	c->upid_size = upid > 0 ? btf__resolve_size(btf, upid) : 0;
-	if (c->task_leader && c->pid_level && c->pid_numbers && c->upid_ns && c->upid_size &&
-	    !member_offset(btf, upid, "nr", 0))
+	if (c->task_leader && c->pid_level && c->pid_numbers && c->upid_ns && nr_is_first)
 		c->task_thread_pid = offset_of(btf, "task_struct", "thread_pid");
 }
 
 void kernel_offsets(struct rprof_config *c)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	struct btf_file btf;
+	int err = btf_file_open(&btf, VMLINUX_BTF);
 
 	c->thread_size = THREAD_SIZE;
-	if (!btf) {
-		log_debug("kernel BTF: %s", strerror(errno));
+	if (err) {
+		log_debug("kernel BTF: %s", strerror(-err));
 		return;
 	}
-	c->task_stack = offset_of(btf, "task_struct", "stack");
-	c->task_mm = offset_of(btf, "task_struct", "mm");
-	c->task_signal = offset_of(btf, "task_struct", "signal");
-	c->signal_live = offset_of(btf, "signal_struct", "live");
+	c->task_stack = offset_of(&btf, "task_struct", "stack");
+	c->task_mm = offset_of(&btf, "task_struct", "mm");
+	c->task_signal = offset_of(&btf, "task_struct", "signal");
+	c->signal_live = offset_of(&btf, "signal_struct", "live");
 	if (!c->signal_live)
 		c->task_signal = 0;
-	c->task_pid = offset_of(btf, "task_struct", "pid");
-	c->task_tgid = offset_of(btf, "task_struct", "tgid");
-	pid_offsets(btf, c);
-	btf__free(btf);
+	c->task_pid = offset_of(&btf, "task_struct", "pid");
+	c->task_tgid = offset_of(&btf, "task_struct", "tgid");
+	pid_offsets(&btf, c);
+	btf_file_close(&btf);
 }
 
 bool kernel_knows_namespaces(void)
