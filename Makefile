@@ -85,11 +85,11 @@ BUILD = $(AS_USER) $(MAKE) --no-print-directory
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all demo test test-full check unit fuzz vm install uninstall clean help format \
-	workloads tests deps-build deps-demo deps-test
+	workloads tests fuzzers deps-build deps-demo deps-test
 
 ifneq ($(AS_USER),)
 # As root by sudo: what builds runs again as the user.
-all workloads tests check unit fuzz format: ## (by sudo: as the calling user)
+all workloads tests fuzzers check unit fuzz format: ## (by sudo: as the calling user)
 	$(Q)$(BUILD) $@
 else
 all: $(if $(filter $(HOST_ARCH),$(ARCH)),build/rprof-bpf,$(B)/rprof-bpf) ## build the program of this machine: build/rprof-bpf
@@ -175,11 +175,23 @@ $(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)
 		-fno-sanitize-recover=undefined -D__TARGET_ARCH_x86 $(HOSTBPF) $< $(BPF_SOURCES) \
 		tests/hostbpf/hostbpf.c -o $@
 
-$(B)/tests/fuzz/%: tests/fuzz/%.c $(USER_SOURCES) $(wildcard user/*.h) $(B)/rprof.skel.h
+# Everything but main once more, for the fuzzers.
+FUZZ_FLAGS := -O1 -g -fno-sanitize-recover=undefined
+FUZZ_OBJECTS := $(filter-out $(B)/fuzz/user/main.o,$(USER_SOURCES:%.c=$(B)/fuzz/%.o))
+$(B)/fuzz/user/session.o: $(B)/rprof.skel.h
+$(B)/fuzz/user/%.o: user/%.c
+	@mkdir -p $(@D)
+	$(call msg,CC-FUZZ,$<)
+	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined $(USER_CFLAGS) -MMD -MP \
+		-c $< -o $@
+
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJECTS)
 	@mkdir -p $(@D)
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) -O1 -g -fsanitize=fuzzer,address,undefined $(USER_CFLAGS) $< \
-		$(filter-out user/main.c,$(USER_SOURCES)) -o $@ $(LIBS)
+	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined $(USER_CFLAGS) $< \
+		$(FUZZ_OBJECTS) -o $@ $(LIBS)
+
+fuzzers: $(FUZZERS)
 
 tests: all workloads $(UNIT_TESTS) $(WALKER_TESTS) $(KERNEL_TESTS)
 
@@ -219,7 +231,7 @@ test: deps-test ## set up, build, run the tests (root; CI runs this); VM=0: no v
 	$(Q)tests/run $(if $(filter 0,$(VM)),host,test)
 
 test-full: deps-test ## everything an issue is closed on: long runs, fresh root, virtual machines
-	$(Q)$(BUILD) tests
+	$(Q)$(BUILD) tests fuzzers
 	$(Q)RPROF_FULL=1 tests/run full
 
 KERNEL ?= amd64-5.10
@@ -239,5 +251,5 @@ uninstall: ## remove what install installed
 clean: ## remove build/
 	rm -rf build
 
--include $(wildcard $(B)/bpf/*.d $(B)/user/*.d $(B)/asan/user/*.d $(B)/tests/unit/*.d \
+-include $(wildcard $(B)/bpf/*.d $(B)/user/*.d $(B)/asan/user/*.d $(B)/fuzz/user/*.d $(B)/tests/unit/*.d \
 	$(B)/tests/kernel/*.d $(B)/workloads/*.d)

@@ -155,8 +155,7 @@ static const char *readable(struct codes *c, const char *symbol)
 }
 
 /* Behind those that are remembered; remember() takes them over. */
-static int find_inlined(struct codes *c, const struct located_frame *f, bool force,
-			struct code *code)
+static int find_inlined(struct codes *c, const struct located_frame *f, struct code *code)
 {
 	const char *const *names;
 	const char **grown;
@@ -171,11 +170,9 @@ static int find_inlined(struct codes *c, const struct located_frame *f, bool for
 			inlines_add(c->inliner, f->module, fd);
 	}
 	n = inlines_find(c->inliner, f->module, f->vaddr, &names);
-	/* The answer did not come in time: to be asked again. */
-	if (n == -EAGAIN && !force)
-		return n;
+	/* -EAGAIN: the answer did not come in time, and is to be asked for again. */
 	if (n <= 0)
-		return 0;
+		return n == -EAGAIN ? n : 0;
 	grown = array_grow(c->inlined, &c->cap_inlined, c->n_inlined + (size_t)n, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
@@ -201,8 +198,9 @@ static const char *place_name(struct codes *c, const char *module, __u64 vaddr)
 	return strset_add(c->config.strings, text);
 }
 
+/* -EAGAIN: as far as it is known now. */
 static int file_code(struct codes *c, const struct located_frame *f, struct module *module,
-		     bool force, struct code *code)
+		     struct code *code)
 {
 	const char *symbol = NULL;
 	__u64 start;
@@ -214,11 +212,11 @@ static int file_code(struct codes *c, const struct located_frame *f, struct modu
 	}
 	code->symbolized = symbol;
 	if (symbol && c->inliner)
-		err = find_inlined(c, f, force, code);
-	if (err)
+		err = find_inlined(c, f, code);
+	if (err && err != -EAGAIN)
 		return err;
 	code->name = symbol ? readable(c, symbol) : place_name(c, code->module, f->vaddr);
-	return code->name ? 0 : -ENOMEM;
+	return code->name ? err : -ENOMEM;
 }
 
 /* Memory without a file, or no memory: what is there later need not be what is there now. */
@@ -230,11 +228,20 @@ static int nameless_code(struct codes *c, const char *what, const char *name, st
 	return code->name && code->module ? 0 : -ENOMEM;
 }
 
+void codes_want(struct codes *c, const struct located_frame *f)
+{
+	struct module *module;
+
+	if (f->kind == LOCATED_FILE)
+		modules_get(c->config.modules, f->module, &module);
+}
+
 int codes_native(struct codes *c, const struct located_frame *f, bool force, struct code *code)
 {
 	/* An offset in a file is no address in it. */
 	__u64 key = (__u64)f->module << 1 | f->in_file;
 	struct module *module = NULL;
+	bool being_read;
 	__u64 begin;
 	int err;
 
@@ -250,14 +257,16 @@ int codes_native(struct codes *c, const struct located_frame *f, bool force, str
 	memset(code, 0, sizeof(*code));
 	begin = monotonic_ns();
 	err = modules_get(c->config.modules, f->module, &module);
-	if (err == -EAGAIN && !force)
+	being_read = err == -EAGAIN;
+	if (being_read && !force)
 		return err;
 	code->module = strset_add(c->config.strings, modules_name(c->config.modules, f->module));
 	if (!code->module)
 		return -ENOMEM;
-	err = file_code(c, f, err ? NULL : module, force, code);
-	if (!err)
+	err = file_code(c, f, err ? NULL : module, code);
+	/* What is not all that there is to know is not remembered. */
+	if (!err && !being_read)
 		err = remember(c, f->vaddr, key, code);
 	c->stats.ns += monotonic_ns() - begin;
-	return err;
+	return err == -EAGAIN && force ? 0 : err;
 }

@@ -45,9 +45,12 @@ void codes_inlines(const struct codes *c, struct inlines_report *out); /* zeros 
 /* Return: 0 or -ENOMEM. */
 int codes_kernel(struct codes *c, __u64 addr, struct code *code);
 
+/* It will be asked for: its file may be read meanwhile. */
+void codes_want(struct codes *c, const struct located_frame *f);
+
 /*
  * codes_native() - of a located frame.
- * @force: a file that is still being read counts as one without names
+ * @force: a file that is still being read counts as one without names, this time
  * Return: 0, -ENOMEM, or -EAGAIN: its file is being read, or --inlines had no answer yet.
  */
 int codes_native(struct codes *c, const struct located_frame *f, bool force, struct code *code);

@@ -231,8 +231,9 @@ static void on_signal(struct loop *l)
 /* What was named has ended; what that has started may go on. */
 static void all_ended(struct loop *l)
 {
-	l->named_ended = true;
-	if (!l->c.any_followed)
+	if (l->c.any_followed)
+		l->named_ended = true;
+	else
 		l->done = true;
 }
 

@@ -73,7 +73,7 @@ struct modules {
 	size_t n_idle;
 	size_t n_open, max_open;
 	bool full;		/* said so */
-	__u64 budget;		/* what tables may take still, bytes */
+	__u64 budget;		/* what tables may take still, bytes; the thread takes from it */
 	bool over_budget;	/* said so */
 	struct loader *loader;	/* NULL: none */
 	size_t n_read;		/* files whose tables were read, */
@@ -186,7 +186,7 @@ static void evict(struct modules *m, struct entry *e)
 	unlink_idle(m, e);
 	unlink_file(m, e);
 	let_file_go(m, e);
-	m->budget += e->taken;
+	__atomic_fetch_add(&m->budget, e->taken, __ATOMIC_RELAXED);
 	idmap_find(&m->by_number, e->number, 0, &i);
 	idmap_remove(&m->by_number, e->number, 0);
 	m->entries[i] = m->entries[--m->n];
@@ -340,8 +340,8 @@ static void explain_unopened(const struct entry *e, __u32 tgid)
 {
 	char *name = escape_string(e->name, strlen(e->name));
 
-	log_debug("modules: %s: mapped by process %u: no symbols: %s", name ? name : "?", tgid,
-		  e->why);
+	log_debug("modules: %s: no symbols: %s (mapped by process %u)", name ? name : "?", e->why,
+		  tgid);
 	free(name);
 }
 
@@ -416,8 +416,15 @@ bool modules_same_file(const struct modules *m, __u32 a, __u32 b)
 		x->mtime.tv_nsec == y->mtime.tv_nsec);
 }
 
-/* The file once more, as it was when it was seen first; f->fd is the caller's. */
-static void find_again(struct modules *m, const struct entry *e, struct module_file *f)
+/* Is it the file that was seen first? A @growing one need not be as it was. */
+static bool is_again(const struct entry *e, const struct stat *st, bool growing)
+{
+	return growing ? st->st_size >= e->size : equal_stat(e, st);
+}
+
+/* The file once more; f->fd is the caller's. */
+static void find_again(struct modules *m, const struct entry *e, bool growing,
+		       struct module_file *f)
 {
 	const struct maps_entry map = {
 		.start = e->start,
@@ -430,7 +437,7 @@ static void find_again(struct modules *m, const struct entry *e, struct module_f
 
 	module_file_find(f, dir < 0 ? -1 : dir, &map, e->path, &m->by_device);
 	/* A file that was never seen is proven by the process that maps it alone. */
-	if (f->has_stat && (e->has_stat ? equal_stat(e, &f->st) : dir >= 0)) {
+	if (f->has_stat && (e->has_stat ? is_again(e, &f->st, growing) : dir >= 0)) {
 		module_file_open(f, &map, e->path);
 	} else if (f->fd >= 0) {
 		close(f->fd);
@@ -446,7 +453,7 @@ static void open_again(struct modules *m, struct entry *e)
 {
 	struct module_file f;
 
-	find_again(m, e, &f);
+	find_again(m, e, false, &f);
 	if (f.fd < 0)
 		return;
 	if (!e->module)
@@ -462,7 +469,7 @@ int modules_open(struct modules *m, __u32 number)
 
 	if (!e || e->path[0] != '/')
 		return -ENOENT;
-	find_again(m, e, &f);
+	find_again(m, e, true, &f);
 	return f.fd >= 0 ? f.fd : -ESTALE;
 }
 
@@ -480,14 +487,13 @@ static void explain_budget(struct modules *m, const struct entry *e)
 	free(name);
 }
 
-/* @left: of the @given bytes of the budget */
-static void loaded(struct modules *m, struct entry *e, int result, __u64 given, __u64 left)
+/* @taken: bytes, off the budget already */
+static void loaded(struct modules *m, struct entry *e, int result, __u64 taken)
 {
 	struct module_report report;
 
 	e->state = ENTRY_DONE;
-	e->taken = given - left;
-	m->budget -= e->taken < m->budget ? e->taken : m->budget;
+	e->taken = taken;
 	let_file_go(m, e);
 	module_report(e->module, &report);
 	m->n_read++;
@@ -508,7 +514,7 @@ static struct module_search search_of(const struct modules *m, const struct entr
 	};
 }
 
-/* Give it to the thread, if it is work for that. */
+/* Give it to the thread, if there is one. Without memory for that, some other time. */
 static bool load_later(struct modules *m, struct entry *e)
 {
 	struct loader_job *job;
@@ -517,12 +523,11 @@ static bool load_later(struct modules *m, struct entry *e)
 		return false;
 	job = calloc(1, sizeof(*job));
 	if (!job)
-		return false;
+		return true;
 	*job = (struct loader_job){
 		.module = e->module,
 		.where = search_of(m, e),
-		.given = m->budget,
-		.left = m->budget,
+		.budget = &m->budget,
 		.owner = e,
 	};
 	if (loader_give(m->loader, job)) {
@@ -540,14 +545,15 @@ static void make_room(struct modules *m, const struct entry *e)
 	__u64 size = module_table_size(e->module);
 
 	/* What is said to be larger than its file is refused anyway. */
-	while (m->oldest && size > m->budget && size < MAX_TABLES)
+	while (m->oldest && size < MAX_TABLES &&
+	       size > __atomic_load_n(&m->budget, __ATOMIC_RELAXED))
 		evict(m, m->oldest);
 }
 
 static int load(struct modules *m, struct entry *e)
 {
 	struct module_search where;
-	__u64 left;
+	__u64 before;
 	int err;
 
 	if (!module_has_file(e->module))
@@ -560,9 +566,9 @@ static int load(struct modules *m, struct entry *e)
 	if (load_later(m, e))
 		return -EAGAIN;
 	where = search_of(m, e);
-	left = m->budget;
-	err = module_load_within(e->module, &where, &left);
-	loaded(m, e, err, m->budget, left);
+	before = m->budget;
+	err = module_load_within(e->module, &where, &m->budget);
+	loaded(m, e, err, before - m->budget);
 	return 0;
 }
 
@@ -596,13 +602,13 @@ void modules_loaded(struct modules *m)
 	while (m->loader && (job = loader_take(m->loader))) {
 		struct entry *e = job->owner;
 
-		loaded(m, e, job->result, job->given, job->left);
+		loaded(m, e, job->result, job->taken);
 		modules_unref(m, e->number);
 		free(job);
 	}
 }
 
-void modules_wait(struct modules *m, __u64 timeout_ns)
+bool modules_wait(struct modules *m, __u64 timeout_ns)
 {
 	__u64 end = monotonic_ns() + timeout_ns;
 
@@ -611,10 +617,11 @@ void modules_wait(struct modules *m, __u64 timeout_ns)
 		__u64 now = monotonic_ns();
 
 		if (now >= end)
-			return;
+			return true;
 		poll(&fd, 1, (int)((end - now) / 1000000) + 1);
 		modules_loaded(m);
 	}
+	return false;
 }
 
 int modules_vaddr(const struct modules *m, __u32 number, __u64 file_offset, __u64 *vaddr)

@@ -50,8 +50,8 @@ int modules_get(struct modules *m, __u32 number, struct module **out);
 /* Readable when a file has been read that was -EAGAIN; modules_loaded() makes it unreadable. */
 int modules_fd(const struct modules *m);
 void modules_loaded(struct modules *m);
-/* Wait until nothing is being read, at most so long. */
-void modules_wait(struct modules *m, __u64 timeout_ns);
+/* Wait until nothing is being read, at most so long. Return: is anything still? */
+bool modules_wait(struct modules *m, __u64 timeout_ns);
 
 /* Address in the file's own address space: 0 or -ENOENT. Does not open anything. */
 int modules_vaddr(const struct modules *m, __u32 number, __u64 file_offset, __u64 *vaddr);
@@ -59,7 +59,7 @@ int modules_vaddr(const struct modules *m, __u32 number, __u64 file_offset, __u6
 /* Short name for people: base name of the path, "[vdso]", "[anon]"; never NULL. */
 const char *modules_name(const struct modules *m, __u32 number);
 
-/* The file itself, open for reading once more, the caller's; -errno. */
+/* The file itself, which may have grown, open for reading once more, the caller's; -errno. */
 int modules_open(struct modules *m, __u32 number);
 
 /* Descriptor of the file with debug information, once, now the caller's; -1. After modules_get(). */

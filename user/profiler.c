@@ -24,6 +24,7 @@
 #include "located.h"
 #include "loop.h"
 #include "modules.h"
+#include "monotonic.h"
 #include "options.h"
 #include "output.h"
 #include "preflight.h"
@@ -122,7 +123,7 @@ static int take_stack(struct profiler *p, const struct rprof_stack *s)
 		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid,
 					s->n_native ? l->space : 0);
 	if (!err && l->has_jit)
-		profile_set_may_change(p->profile, s->stack);
+		profile_set_may_change(p->profile, s->stack, jits_changes(p->jits, s->tgid));
 	if (!err)
 		err = resolve(p, l, false);
 	if (err == -EAGAIN) {
@@ -137,16 +138,16 @@ static int take_stack(struct profiler *p, const struct rprof_stack *s)
 static void on_stack(void *ctx, const struct rprof_stack *s)
 {
 	struct profiler *p = ctx;
-	int err;
+	int err = 0;
 
 	processes_advance(p->processes, s->time_ns);
-	/* The kernel forgets old stacks and sends them again. */
-	if (profile_find(p->profile, s->stack))
-		return;
-	processes_on_stack(p->processes, s);
-	err = take_stack(p, s);
-	if (!err && s->n_native)
-		err = recent_add(p->recent, s, jits_changes(p->jits, s->tgid));
+	/* The kernel forgets old stacks and sends them again, or was asked to. */
+	if (!profile_find(p->profile, s->stack)) {
+		processes_on_stack(p->processes, s);
+		err = take_stack(p, s);
+	}
+	if (!err && s->n_native && !recent_find(p->recent, s->stack))
+		err = recent_add(p->recent, s);
 	if (err)
 		sink_failed(p, err);
 }
@@ -160,13 +161,13 @@ static void resolve_waiting(struct profiler *p, bool force)
 	for (size_t i = 0; i < p->n_waiting; i++) {
 		int err = resolve(p, p->waiting[i], force);
 
-		if (err == -EAGAIN) {
-			p->waiting[kept++] = p->waiting[i];
-			continue;
-		}
-		located_free(p->waiting[i]);
-		if (err)
+		if (err && err != -EAGAIN)
 			sink_failed(p, err);
+		/* Memory may be there again at the end. */
+		if (err)
+			p->waiting[kept++] = p->waiting[i];
+		else
+			located_free(p->waiting[i]);
 	}
 	p->n_waiting = kept;
 }
@@ -176,21 +177,48 @@ static void on_loaded(void *ctx)
 	resolve_waiting(ctx, false);
 }
 
-/* Its process may have made other code at its addresses since. */
-static int follow_code(struct profiler *p, const struct rprof_sample *s, __u32 tgid)
+/* What @stack reads from now on. -EAGAIN: samples still wait for what it read before. */
+static int change_text(struct profiler *p, const struct profile_stack *stack,
+		       const struct located *l, __u64 changes)
 {
-	struct recent_stack *recent = recent_find(p->recent, s->stack);
-	__u64 changes = jits_changes(p->jits, tgid);
+	int err = profile_has_text(stack) ? resolve(p, l, false) : -EAGAIN;
+
+	if (!err)
+		profile_set_may_change(p->profile, l->id, changes);
+	return err;
+}
+
+/*
+ * Its process may have made other code at its addresses since. While its files are being read the
+ * sample is counted by itself, without their names.
+ * Return: 0: to be counted as @stack reads; 1: was counted; -errno.
+ */
+static int follow_code(struct profiler *p, const struct profile_stack *stack,
+		       const struct rprof_sample *s)
+{
+	struct rprof_stack *recent = recent_find(p->recent, s->stack);
+	const __u64 changes = jits_changes(p->jits, stack->tgid);
+	struct resolved_stack resolved;
 	struct located *l;
 	int err;
 
-	if (!recent || recent->changes == changes)
+	if (stack->changes == changes)
 		return 0;
-	recent->changes = changes;
-	recent->record->time_ns = s->time_ns;
-	l = locate_stack(recent->record, processes_space(p->processes, recent->record), p->modules,
-			 p->jits);
-	err = l ? resolve(p, l, true) : -ENOMEM;
+	if (!recent) {
+		session_forget_stack(p->session, s->stack);
+		return 0;
+	}
+	recent->time_ns = s->time_ns;
+	l = locate_stack(recent, processes_space(p->processes, recent), p->modules, p->jits);
+	if (!l)
+		return -ENOMEM;
+	err = change_text(p, stack, l, changes);
+	if (err == -EAGAIN) {
+		err = resolve_stack(p->resolver, l, true, &resolved);
+		if (!err)
+			err = profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
+		err = err ? err : 1;
+	}
 	located_free(l);
 	return err;
 }
@@ -203,20 +231,21 @@ static int count_in_space(struct profiler *p, const struct profile_stack *stack,
 			  const struct rprof_sample *s)
 {
 	const __u64 id = s->stack ^ (number * 0x9e3779b97f4a7c15ULL);
-	struct recent_stack *recent = recent_find(p->recent, s->stack);
+	struct rprof_stack *recent = recent_find(p->recent, s->stack);
 	struct resolved_stack resolved;
 	int err = 0;
 
 	if (!recent) {
+		session_forget_stack(p->session, s->stack);
 		err = resolve_mark_alone(p->resolver, "mapping replaced", &resolved);
 		return err ? err :
 			     profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
 	}
 	if (!profile_find(p->profile, id)) {
-		recent->record->time_ns = s->time_ns;
-		recent->record->stack = id;
-		err = take_stack(p, recent->record);
-		recent->record->stack = s->stack;
+		recent->time_ns = s->time_ns;
+		recent->stack = id;
+		err = take_stack(p, recent);
+		recent->stack = s->stack;
 	}
 	return err ? err : profile_add_sample(p->profile, id, s->tid, s->value);
 }
@@ -233,8 +262,10 @@ static int count_sample(struct profiler *p, const struct rprof_sample *s)
 			return count_in_space(p, stack, now, s);
 	}
 	if (stack && stack->may_change)
-		err = follow_code(p, s, stack->tgid);
-	return err ? err : profile_add_sample(p->profile, s->stack, s->tid, s->value);
+		err = follow_code(p, stack, s);
+	if (err)
+		return err < 0 ? err : 0;
+	return profile_add_sample(p->profile, s->stack, s->tid, s->value);
 }
 
 static void on_sample(void *ctx, const struct rprof_sample *s)
@@ -412,14 +443,25 @@ static int drain(void *ctx)
 /* What is still being read is waited for, and then does without names. */
 static void end_waiting(struct profiler *p)
 {
-	modules_wait(p->modules, END_WAIT_NS);
-	if (p->n_waiting)
+	const __u64 end = monotonic_ns() + END_WAIT_NS;
+
+	/* One that is read may show that another is needed. */
+	while (p->n_waiting && monotonic_ns() < end) {
+		bool busy = modules_wait(p->modules, END_WAIT_NS / 10);
+		size_t before = p->n_waiting;
+
 		resolve_waiting(p, false);
+		if (!busy && p->n_waiting == before)
+			break;
+	}
 	if (!p->n_waiting)
 		return;
 	log_warn("%zu stacks have frames without names: their files were still being read",
 		 p->n_waiting);
 	resolve_waiting(p, true);
+	if (profile_n_waiting(p->profile))
+		log_error("%llu samples are not in the profile: out of memory",
+			  (unsigned long long)profile_n_waiting(p->profile));
 }
 
 /*

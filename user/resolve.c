@@ -227,6 +227,9 @@ static int look_up(struct resolver *r, const struct located *l, bool force, size
 	for (size_t i = 0; i < l->n_native; i++) {
 		int err = codes_native(r->codes, &l->native[i], force, &r->native[i]);
 
+		/* All files are asked for at once. */
+		for (size_t k = i + 1; err == -EAGAIN && k < l->n_native; k++)
+			codes_want(r->codes, &l->native[k]);
 		if (err)
 			return err;
 		*n_inlined += r->native[i].n_inlined;
