@@ -62,7 +62,9 @@ static void add_text(const char *text, size_t len, void *opaque)
 		give_up(job);
 		return;
 	}
-	memcpy(job->name + job->len, text, len);
+	/* Rust's demangler says nothing with a NULL. */
+	if (len)
+		memcpy(job->name + job->len, text, len);
 	job->len += len;
 }
 

@@ -18,6 +18,9 @@ struct item {
 	__u32 tgid;
 	struct jit *jit;
 	__u32 dump;		/* number of the file that was given to it last */
+	__u32 space;		/* that was looked at for one, */
+	size_t n_mappings;	/* and what it had */
+	int dir;		/* /proc/PID; -1 */
 	__u64 drain;		/* when .changes was read */
 	__u64 changes;		/* of jit_changes() */
 };
@@ -43,12 +46,19 @@ struct jits *jits_new(struct spaces *spaces, struct modules *modules)
 	return j;
 }
 
+static void free_item(struct item *item)
+{
+	jit_free(item->jit);
+	if (item->dir >= 0)
+		close(item->dir);
+}
+
 void jits_free(struct jits *j)
 {
 	if (!j)
 		return;
 	for (size_t i = 0; i < j->n; i++)
-		jit_free(j->items[i].jit);
+		free_item(&j->items[i]);
 	free(j->items);
 	idmap_fini(&j->by_tgid);
 	free(j);
@@ -72,9 +82,9 @@ static struct item *get(struct jits *j, __u32 tgid)
 		return NULL;
 	j->items = grown;
 	grown += j->n;
-	*grown = (struct item){ .tgid = tgid, .jit = jit_new() };
+	*grown = (struct item){ .tgid = tgid, .jit = jit_new(), .dir = proc_open(tgid) };
 	if (!grown->jit || idmap_put(&j->by_tgid, tgid, 0, (__u32)j->n)) {
-		jit_free(grown->jit);
+		free_item(grown);
 		return NULL;
 	}
 	j->n++;
@@ -96,7 +106,11 @@ static void look_for_dump(struct jits *j, struct item *item)
 {
 	const struct space *space = spaces_newest(j->spaces, item->tgid);
 
-	for (size_t i = 0; space && i < space->n_mappings; i++) {
+	if (!space || (space->number == item->space && space->n_mappings == item->n_mappings))
+		return;
+	item->space = space->number;
+	item->n_mappings = space->n_mappings;
+	for (size_t i = 0; i < space->n_mappings; i++) {
 		__u32 module = space->mappings[i].module;
 		int fd;
 
@@ -114,18 +128,12 @@ char *jits_find(struct jits *j, __u32 tgid, __u64 addr, __u64 time_ns)
 {
 	struct item *item = get(j, tgid);
 	const char *name;
-	char *copy;
-	int dir;
 
 	if (!item)
 		return NULL;
 	look_for_dump(j, item);
-	dir = proc_open(tgid);
-	name = jit_find(item->jit, dir < 0 ? -1 : dir, addr, time_ns);
-	copy = name ? strdup(name) : NULL;
-	if (dir >= 0)
-		close(dir);
-	return copy;
+	name = jit_find(item->jit, item->dir < 0 ? -1 : item->dir, addr, time_ns);
+	return name ? strdup(name) : NULL;
 }
 
 void jits_begin_drain(struct jits *j)
@@ -151,7 +159,7 @@ void jits_forget(struct jits *j, __u32 tgid)
 
 	if (!idmap_find(&j->by_tgid, tgid, 0, &i))
 		return;
-	jit_free(j->items[i].jit);
+	free_item(&j->items[i]);
 	idmap_remove(&j->by_tgid, tgid, 0);
 	j->items[i] = j->items[--j->n];
 	if (i < j->n)

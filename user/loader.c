@@ -59,6 +59,17 @@ struct loader *loader_new(void)
 	return l;
 }
 
+/* What an earlier job took is not promised to this one: the budget is looked at now. */
+static void load(struct loader_job *job)
+{
+	const __u64 before = __atomic_load_n(job->budget, __ATOMIC_RELAXED);
+	__u64 left = before;
+
+	job->result = module_load_within(job->module, &job->where, &left);
+	job->taken = before - left;
+	__atomic_fetch_sub(job->budget, job->taken, __ATOMIC_RELAXED);
+}
+
 static void *work(void *arg)
 {
 	struct loader *l = arg;
@@ -73,7 +84,7 @@ static void *work(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&l->lock);
-		job->result = module_load_within(job->module, &job->where, &job->left);
+		load(job);
 		pthread_mutex_lock(&l->lock);
 		push(&l->done, job);
 		if (write(l->event_fd, &one, sizeof(one)) < 0)

@@ -17,8 +17,8 @@ struct loader;
 struct loader_job {
 	struct module *module;
 	struct module_search where;
-	__u64 given;		/* what it may take, bytes, */
-	__u64 left;		/* and what it left; the same before it is done */
+	__u64 *budget;		/* of all files, bytes; others may add to it meanwhile */
+	__u64 taken;		/* off the budget, when it is done */
 	int result;		/* of module_load_within() */
 	void *owner;
 	struct loader_job *next;

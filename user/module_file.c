@@ -130,6 +130,14 @@ static const char *explain(int err)
 	}
 }
 
+static bool is_in_our_user_ns(int proc_dir)
+{
+	struct stat theirs, ours;
+
+	return !fstatat(proc_dir, "ns/user", &theirs, 0) && !stat("/proc/self/ns/user", &ours) &&
+	       theirs.st_ino == ours.st_ino;
+}
+
 void module_file_find(struct module_file *f, int proc_dir, const struct maps_entry *e,
 		      const char *path, struct idmap *places)
 {
@@ -143,12 +151,16 @@ void module_file_find(struct module_file *f, int proc_dir, const struct maps_ent
 		return;
 	}
 	place = place_of(proc_dir, e, places);
+	/* What others than root have stacked may lie on anything. */
+	if (place == TARGET_FILE_STACKED && !is_in_our_user_ns(proc_dir))
+		place = TARGET_FILE_REMOTE;
 	if (place != TARGET_FILE_REMOTE)
 		f->path_fd = target_file_find(proc_dir, e, path, &f->st);
 	else
 		f->path_fd = -EREMOTE;
 	f->has_stat = f->path_fd >= 0;
-	if (place == TARGET_FILE_UNKNOWN && f->path_fd >= 0 && target_file_is_remote(f->path_fd))
+	if (place == TARGET_FILE_UNKNOWN && f->path_fd >= 0 &&
+	    target_file_may_not_answer(f->path_fd, major(f->st.st_dev), minor(f->st.st_dev)))
 		place = TARGET_FILE_REMOTE;
 	if (place == TARGET_FILE_REMOTE)
 		f->why = "file on a network or user-space file system";

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "modules.h"
+#include "modules_table.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,67 +24,12 @@
 #define MAX_IDLE 1024		/* files that nothing maps any more */
 #define MAX_OPEN 4096		/* files kept open unread */
 
-/* For the tables of all files together; less where that is more than a quarter of the memory. */
-#define MAX_TABLES (2ULL << 30)
-
-enum entry_state {
-	ENTRY_NEW,		/* not opened yet, or it could not be */
-	ENTRY_OPEN,		/* its file is open, or can be opened again */
-	ENTRY_LOADING,		/* the thread's */
-	ENTRY_DONE,		/* read, or known to be unreadable */
-};
-
-struct entry {
-	__u32 number;
-	__u32 next;		/* another file of the same key; 0: none */
-	__u64 inode;
-	__u64 dev;
-	char *path;		/* without " (deleted)" */
-	char *name;		/* for people */
-	bool has_stat;		/* size and mtime are known */
-	off_t size;
-	struct timespec mtime;
-	enum entry_state state;
-	struct module *module;	/* NULL: no ELF file of ours, or not opened */
-	bool counts_open;	/* in n_open */
-	__u64 taken;		/* of the budget, bytes */
-	const char *why;	/* it has no symbols, if known without a module; static */
-	int root;		/* of roots, until it is read; -1 */
-	size_t in_root;		/* where in .path that begins which is below the root */
-	__u32 tgid;		/* where it was mapped last: to open it again */
-	__u64 start;
-	__u64 end;
-	size_t refs;
-	struct entry *older, *newer;	/* idle ones, by when they became so */
-};
-
-struct modules {
-	struct modules_config config;
-	struct entry **entries;
-	size_t n, cap;
-	__u32 last_number;
-	struct idmap by_number;	/* to an index of entries */
-	struct idmap by_file;	/* (inode, device) to the number of the first entry */
-	struct idmap by_device;	/* to its enum target_file_place */
-	struct roots roots;
-	struct entry *oldest, *newest;	/* idle */
-	size_t n_idle;
-	size_t n_open, max_open;
-	bool full;		/* said so */
-	__u64 budget;		/* what tables may take still, bytes; the thread takes from it */
-	bool over_budget;	/* said so */
-	struct loader *loader;	/* NULL: none */
-	size_t n_read;		/* files whose tables were read, */
-	__u64 read_ns;		/* how long that took, */
-	__u64 read_bytes;	/* and what they held */
-};
-
-static __u64 table_budget(void)
+__u64 modules_table_budget(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	__u64 quarter = pages > 0 && size > 0 ? (__u64)pages * (__u64)size / 4 : MAX_TABLES;
+	__u64 quarter = pages > 0 && size > 0 ? (__u64)pages * (__u64)size / 4 : MODULES_MAX_TABLES;
 
-	return quarter < MAX_TABLES ? quarter : MAX_TABLES;
+	return quarter < MODULES_MAX_TABLES ? quarter : MODULES_MAX_TABLES;
 }
 
 struct modules *modules_new(const struct modules_config *config)
@@ -100,7 +43,7 @@ struct modules *modules_new(const struct modules_config *config)
 	idmap_init(&m->by_number);
 	idmap_init(&m->by_file);
 	idmap_init(&m->by_device);
-	m->budget = table_budget();
+	m->budget = modules_table_budget();
 	m->max_open = MAX_OPEN;
 	/* Half of what we may have is for others: events, maps, output. */
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur / 2 < m->max_open)
@@ -111,7 +54,7 @@ struct modules *modules_new(const struct modules_config *config)
 	return m;
 }
 
-static struct entry *find(const struct modules *m, __u32 number)
+struct entry *modules_find(const struct modules *m, __u32 number)
 {
 	__u32 i;
 
@@ -143,7 +86,7 @@ void modules_free(struct modules *m)
 }
 
 /* Its file is read or given up. */
-static void let_file_go(struct modules *m, struct entry *e)
+void modules_let_file_go(struct modules *m, struct entry *e)
 {
 	roots_unref(&m->roots, e->root);
 	e->root = -1;
@@ -173,19 +116,19 @@ static void unlink_file(struct modules *m, struct entry *e)
 			idmap_remove(&m->by_file, e->inode, e->dev);
 		return;
 	}
-	for (at = find(m, first); at && at->next != e->number;)
-		at = find(m, at->next);
+	for (at = modules_find(m, first); at && at->next != e->number;)
+		at = modules_find(m, at->next);
 	if (at)
 		at->next = e->next;
 }
 
-static void evict(struct modules *m, struct entry *e)
+void modules_evict(struct modules *m, struct entry *e)
 {
 	__u32 i = 0;
 
 	unlink_idle(m, e);
 	unlink_file(m, e);
-	let_file_go(m, e);
+	modules_let_file_go(m, e);
 	__atomic_fetch_add(&m->budget, e->taken, __ATOMIC_RELAXED);
 	idmap_find(&m->by_number, e->number, 0, &i);
 	idmap_remove(&m->by_number, e->number, 0);
@@ -197,7 +140,7 @@ static void evict(struct modules *m, struct entry *e)
 
 void modules_ref(struct modules *m, __u32 number)
 {
-	struct entry *e = find(m, number);
+	struct entry *e = modules_find(m, number);
 
 	if (e && !e->refs++)
 		unlink_idle(m, e);
@@ -213,17 +156,17 @@ static void become_idle(struct modules *m, struct entry *e)
 
 void modules_unref(struct modules *m, __u32 number)
 {
-	struct entry *e = find(m, number);
+	struct entry *e = modules_find(m, number);
 
 	if (!e || --e->refs)
 		return;
 	become_idle(m, e);
 	if (m->n_idle > MAX_IDLE)
-		evict(m, m->oldest);
+		modules_evict(m, m->oldest);
 }
 
 /* Takes @fd. */
-static void attach(struct modules *m, struct entry *e, int fd)
+void modules_attach(struct modules *m, struct entry *e, int fd)
 {
 	if (module_open(fd, &e->module)) {
 		e->module = NULL;
@@ -238,7 +181,7 @@ static void attach(struct modules *m, struct entry *e, int fd)
 		module_close_file(e->module);
 }
 
-static bool equal_stat(const struct entry *e, const struct stat *st)
+bool modules_equal_stat(const struct entry *e, const struct stat *st)
 {
 	return e->size == st->st_size && e->mtime.tv_sec == st->st_mtim.tv_sec &&
 	       e->mtime.tv_nsec == st->st_mtim.tv_nsec;
@@ -259,7 +202,7 @@ static bool is_file(const struct entry *e, const char *path, const struct stat *
 {
 	if (path[0] != '/' || !st || !e->has_stat)
 		return !st == !e->has_stat && !strcmp(e->path, path);
-	return equal_stat(e, st) && !strcmp(base_name(e->path), base_name(path));
+	return modules_equal_stat(e, st) && !strcmp(base_name(e->path), base_name(path));
 }
 
 static __u64 device_of(const struct maps_entry *e)
@@ -274,7 +217,7 @@ static struct entry *lookup(const struct modules *m, const struct maps_entry *e,
 	__u32 number = 0;
 
 	idmap_find(&m->by_file, e->inode, device_of(e), &number);
-	for (at = find(m, number); at; at = find(m, at->next)) {
+	for (at = modules_find(m, number); at; at = modules_find(m, at->next)) {
 		if (is_file(at, path, st))
 			return at;
 	}
@@ -286,7 +229,7 @@ static bool has_room(struct modules *m)
 	struct entry **grown;
 
 	if (m->n >= MAX_MODULES && m->oldest)
-		evict(m, m->oldest);
+		modules_evict(m, m->oldest);
 	if (m->n >= MAX_MODULES) {
 		if (!m->full)
 			log_warn("modules: more than %d mapped files: no names for further ones",
@@ -358,10 +301,10 @@ static void open_first(struct modules *m, struct entry *e, int proc_dir, __u32 t
 		e->in_root = (size_t)(module_file_in_root(proc_dir, e->path) - e->path);
 		if (e->root < 0)
 			e->root = -1;
-		attach(m, e, f->fd);
+		modules_attach(m, e, f->fd);
 		f->fd = -1;
 		if (!e->module)
-			let_file_go(m, e);
+			modules_let_file_go(m, e);
 		return;
 	}
 	e->why = f->why;
@@ -405,7 +348,7 @@ __u32 modules_add(struct modules *m, int proc_dir, __u32 tgid, const struct maps
 
 bool modules_same_file(const struct modules *m, __u32 a, __u32 b)
 {
-	const struct entry *x = find(m, a), *y = find(m, b);
+	const struct entry *x = modules_find(m, a), *y = modules_find(m, b);
 
 	if (a == b)
 		return true;
@@ -417,216 +360,9 @@ bool modules_same_file(const struct modules *m, __u32 a, __u32 b)
 }
 
 /* Is it the file that was seen first? A @growing one need not be as it was. */
-static bool is_again(const struct entry *e, const struct stat *st, bool growing)
-{
-	return growing ? st->st_size >= e->size : equal_stat(e, st);
-}
-
-/* The file once more; f->fd is the caller's. */
-static void find_again(struct modules *m, const struct entry *e, bool growing,
-		       struct module_file *f)
-{
-	const struct maps_entry map = {
-		.start = e->start,
-		.end = e->end,
-		.inode = e->inode,
-		.dev_major = (__u32)(e->dev >> 32),
-		.dev_minor = (__u32)e->dev,
-	};
-	int dir = proc_open(e->tgid);
-
-	module_file_find(f, dir < 0 ? -1 : dir, &map, e->path, &m->by_device);
-	/* A file that was never seen is proven by the process that maps it alone. */
-	if (f->has_stat && (e->has_stat ? is_again(e, &f->st, growing) : dir >= 0)) {
-		module_file_open(f, &map, e->path);
-	} else if (f->fd >= 0) {
-		close(f->fd);
-		f->fd = -1;
-	}
-	module_file_close(f);
-	if (dir >= 0)
-		close(dir);
-}
-
-/* Open a file again that was closed to save descriptors. */
-static void open_again(struct modules *m, struct entry *e)
-{
-	struct module_file f;
-
-	find_again(m, e, false, &f);
-	if (f.fd < 0)
-		return;
-	if (!e->module)
-		attach(m, e, f.fd);
-	else
-		module_reopen_file(e->module, f.fd);
-}
-
-int modules_open(struct modules *m, __u32 number)
-{
-	const struct entry *e = find(m, number);
-	struct module_file f;
-
-	if (!e || e->path[0] != '/')
-		return -ENOENT;
-	find_again(m, e, true, &f);
-	return f.fd >= 0 ? f.fd : -ESTALE;
-}
-
-static void explain_budget(struct modules *m, const struct entry *e)
-{
-	char *name;
-
-	if (m->over_budget)
-		return;
-	m->over_budget = true;
-	name = escape_string(e->name, strlen(e->name));
-	log_warn("modules: %s: no symbols, the tables of all files are too large together "
-		 "(%llu MiB at most): the same for further ones",
-		 name ? name : "?", (unsigned long long)(table_budget() >> 20));
-	free(name);
-}
-
-/* @taken: bytes, off the budget already */
-static void loaded(struct modules *m, struct entry *e, int result, __u64 taken)
-{
-	struct module_report report;
-
-	e->state = ENTRY_DONE;
-	e->taken = taken;
-	let_file_go(m, e);
-	module_report(e->module, &report);
-	m->n_read++;
-	m->read_ns += report.load_ns;
-	m->read_bytes += report.bytes;
-	if (result == -E2BIG)
-		explain_budget(m, e);
-}
-
-static struct module_search search_of(const struct modules *m, const struct entry *e)
-{
-	return (struct module_search){
-		.root_fd = roots_fd(&m->roots, e->root),
-		.path = e->path + e->in_root,
-		.debuginfod = m->config.debuginfod,
-		.want_dwarf = m->config.want_dwarf,
-		.stop = m->loader ? loader_stop(m->loader) : NULL,
-	};
-}
-
-/* Give it to the thread, if there is one. Without memory for that, some other time. */
-static bool load_later(struct modules *m, struct entry *e)
-{
-	struct loader_job *job;
-
-	if (!m->loader)
-		return false;
-	job = calloc(1, sizeof(*job));
-	if (!job)
-		return true;
-	*job = (struct loader_job){
-		.module = e->module,
-		.where = search_of(m, e),
-		.budget = &m->budget,
-		.owner = e,
-	};
-	if (loader_give(m->loader, job)) {
-		free(job);
-		return false;
-	}
-	e->state = ENTRY_LOADING;
-	e->refs++; /* the thread's; the caller has one, so it is not idle */
-	return true;
-}
-
-/* Files that nothing maps make room for one that is needed. */
-static void make_room(struct modules *m, const struct entry *e)
-{
-	__u64 size = module_table_size(e->module);
-
-	/* What is said to be larger than its file is refused anyway. */
-	while (m->oldest && size < MAX_TABLES &&
-	       size > __atomic_load_n(&m->budget, __ATOMIC_RELAXED))
-		evict(m, m->oldest);
-}
-
-static int load(struct modules *m, struct entry *e)
-{
-	struct module_search where;
-	__u64 before;
-	int err;
-
-	if (!module_has_file(e->module))
-		open_again(m, e);
-	if (!module_has_file(e->module)) {
-		e->why = "its file was closed to save descriptors, and is gone (raise ulimit -n)";
-		return 0;
-	}
-	make_room(m, e);
-	if (load_later(m, e))
-		return -EAGAIN;
-	where = search_of(m, e);
-	before = m->budget;
-	err = module_load_within(e->module, &where, &m->budget);
-	loaded(m, e, err, before - m->budget);
-	return 0;
-}
-
-int modules_get(struct modules *m, __u32 number, struct module **out)
-{
-	struct entry *e = find(m, number);
-	int err = 0;
-
-	*out = NULL;
-	if (!e)
-		return 0;
-	if (e->state == ENTRY_NEW && e->path[0] == '/')
-		open_again(m, e);
-	if (e->state == ENTRY_OPEN)
-		err = load(m, e);
-	if (e->state == ENTRY_LOADING)
-		return -EAGAIN;
-	*out = e->module;
-	return err;
-}
-
-int modules_fd(const struct modules *m)
-{
-	return m->loader ? loader_fd(m->loader) : -1;
-}
-
-void modules_loaded(struct modules *m)
-{
-	struct loader_job *job;
-
-	while (m->loader && (job = loader_take(m->loader))) {
-		struct entry *e = job->owner;
-
-		loaded(m, e, job->result, job->taken);
-		modules_unref(m, e->number);
-		free(job);
-	}
-}
-
-bool modules_wait(struct modules *m, __u64 timeout_ns)
-{
-	__u64 end = monotonic_ns() + timeout_ns;
-
-	while (m->loader && !loader_is_idle(m->loader)) {
-		struct pollfd fd = { .fd = loader_fd(m->loader), .events = POLLIN };
-		__u64 now = monotonic_ns();
-
-		if (now >= end)
-			return true;
-		poll(&fd, 1, (int)((end - now) / 1000000) + 1);
-		modules_loaded(m);
-	}
-	return false;
-}
-
 int modules_vaddr(const struct modules *m, __u32 number, __u64 file_offset, __u64 *vaddr)
 {
-	const struct entry *e = find(m, number);
+	const struct entry *e = modules_find(m, number);
 
 	if (!e || !e->module)
 		return -ENOENT;
@@ -635,16 +371,21 @@ int modules_vaddr(const struct modules *m, __u32 number, __u64 file_offset, __u6
 
 const char *modules_name(const struct modules *m, __u32 number)
 {
-	const struct entry *e = find(m, number);
+	const struct entry *e = modules_find(m, number);
 
 	return e ? e->name : number ? "[unknown]" : "[anon]";
 }
 
 int modules_take_dwarf(struct modules *m, __u32 number)
 {
-	const struct entry *e = find(m, number);
+	const struct entry *e = modules_find(m, number);
 
 	return e && e->module && e->state == ENTRY_DONE ? module_take_dwarf(e->module) : -1;
+}
+
+void modules_tick(struct modules *m)
+{
+	idmap_fini(&m->by_device);
 }
 
 void modules_print(struct modules *m, FILE *f)

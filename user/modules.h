@@ -65,6 +65,9 @@ int modules_open(struct modules *m, __u32 number);
 /* Descriptor of the file with debug information, once, now the caller's; -1. After modules_get(). */
 int modules_take_dwarf(struct modules *m, __u32 number);
 
+/* Once a second: which file system a device number means may have changed. */
+void modules_tick(struct modules *m);
+
 /* For --stats: files read, time, and what has no symbols and why. */
 void modules_print(struct modules *m, FILE *f);
 

@@ -292,8 +292,7 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags)
 
 void processes_begin_drain(struct processes *p)
 {
-	p->drain_ns = monotonic_ns();
-	timeline_read(p->timeline);
+	p->drain_ns = timeline_read(p->timeline);
 }
 
 void processes_advance(struct processes *p, __u64 time_ns)
@@ -343,7 +342,8 @@ void processes_end_drain(struct processes *p)
 			catch_up(p, proc);
 	}
 	/* Those that were noted meanwhile are for the next drain. */
-	memmove(p->changed, p->changed + n, (p->n_changed - n) * sizeof(*p->changed));
+	if (n)
+		memmove(p->changed, p->changed + n, (p->n_changed - n) * sizeof(*p->changed));
 	p->n_changed -= n;
 }
 

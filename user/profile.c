@@ -295,9 +295,17 @@ static int add_line(struct profile *p, __u32 text, __u32 tid, __u32 *index)
 	return 0;
 }
 
-void profile_set_may_change(struct profile *p, __u64 id)
+void profile_set_may_change(struct profile *p, __u64 id, __u64 changes)
 {
-	find(p, id)->may_change = true;
+	struct profile_stack *s = find(p, id);
+
+	s->may_change = true;
+	s->changes = changes;
+}
+
+bool profile_has_text(const struct profile_stack *s)
+{
+	return s->text != NONE;
 }
 
 static int count(struct profile *p, __u32 text, __u32 tid, __u64 value)

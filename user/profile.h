@@ -34,7 +34,8 @@ void profile_free(struct profile *p);
 struct profile_stack {
 	__u32 tgid;
 	__u32 space;			/* number of its address space; 0: any */
-	bool may_change;		/* it may come to read another way (jits.c) */
+	bool may_change;		/* it may come to read another way (jits.c), */
+	__u64 changes;			/* and the owner's jits_changes() when it was named */
 	char comm[RPROF_COMM_LEN];
 	__u64 id;
 	__u32 text;			/* the profile's own: */
@@ -58,7 +59,9 @@ int profile_add_stack(struct profile *p, __u64 id, const char comm[RPROF_COMM_LE
  * Return: 0 or -ENOMEM.
  */
 int profile_set_stack(struct profile *p, __u64 id, struct resolved_stack *stack);
-void profile_set_may_change(struct profile *p, __u64 id);
+void profile_set_may_change(struct profile *p, __u64 id, __u64 changes);
+/* Was it told? */
+bool profile_has_text(const struct profile_stack *s);
 
 /*
  * profile_forget_process() - no sample of @tgid will come any more: its ids are forgotten, what was

@@ -13,28 +13,19 @@
 #include <unistd.h>
 
 #include "accounting.h"
-#include "array.h"
+#include "analysis.h"
 #include "command.h"
 #include "cputime.h"
 #include "followed.h"
-#include "inlines.h"
-#include "jits.h"
-#include "ksyms.h"
 #include "log.h"
-#include "located.h"
 #include "loop.h"
-#include "modules.h"
-#include "monotonic.h"
 #include "options.h"
 #include "output.h"
 #include "preflight.h"
 #include "processes.h"
 #include "profile.h"
-#include "recent.h"
 #include "record.h"
-#include "resolve.h"
 #include "session.h"
-#include "spaces.h"
 
 #define RING_SIZE (8u << 20)	/* 90,000 SAMPLEs and their stacks; drained every 50 ms */
 /* In all processes, 32 bytes each; one has 50 to 500, and each publication needs a second run. */
@@ -48,10 +39,9 @@
 #define DRAIN_NS 50000000ULL
 #define DRAIN_ALL_NS 20000000ULL
 
-#define RECENT_SIZE (8u << 20)	/* of records of stacks, 16,000 of them */
-
-#define END_WAIT_NS 10000000000ULL	/* for files that are still being read at the end */
-#define DUMP_WAIT_NS 2000000000ULL	/* and for a dump in between */
+/* A drain is cut there, so that signals and timers are heard; and the last one. */
+#define DRAIN_LIMIT_NS 200000000ULL
+#define LAST_DRAIN_NS 1000000000ULL
 
 struct profiler {
 	const struct options *o;
@@ -59,24 +49,17 @@ struct profiler {
 	struct command command;
 	bool has_command, released;
 	struct session *session;
-	struct modules *modules;
-	struct spaces *spaces;
-	struct jits *jits;
-	struct ksyms *ksyms;
-	struct resolver *resolver;
-	struct processes *processes;
-	struct profile *profile;
-	struct recent *recent;
+	struct analysis *analysis;
 	struct cputime *cputime;
-	struct located **waiting;	/* stacks whose files are being read */
-	size_t n_waiting, cap_waiting;
 	struct accounting account;
 	struct loop *loop;
 	int err;		/* first failure of a sink: out of memory; ends the loop */
 };
 
-static void sink_failed(struct profiler *p, int err)
+static void sink_failed(void *ctx, int err)
 {
+	struct profiler *p = ctx;
+
 	if (!p->err)
 		p->err = err;
 	if (p->loop)
@@ -87,221 +70,35 @@ static void on_drain(void *ctx)
 {
 	struct profiler *p = ctx;
 
-	processes_begin_drain(p->processes);
-	jits_begin_drain(p->jits);
-}
-
-/* Names and marks for a stack. -EAGAIN: not yet. */
-static int resolve(struct profiler *p, const struct located *l, bool force)
-{
-	struct resolved_stack resolved;
-	int err = resolve_stack(p->resolver, l, force, &resolved);
-
-	return err ? err : profile_set_stack(p->profile, l->id, &resolved);
-}
-
-static int wait_for_files(struct profiler *p, struct located *l)
-{
-	struct located **grown =
-		array_grow(p->waiting, &p->cap_waiting, p->n_waiting + 1, sizeof(struct located *));
-
-	if (!grown)
-		return -ENOMEM;
-	p->waiting = grown;
-	grown[p->n_waiting++] = l;
-	located_keep(l, p->modules);
-	return 0;
-}
-
-static int take_stack(struct profiler *p, const struct rprof_stack *s)
-{
-	const struct space *space = processes_space(p->processes, s);
-	struct located *l = locate_stack(s, space, p->modules, p->jits);
-	int err = l ? 0 : -ENOMEM;
-
-	if (!err)
-		err = profile_add_stack(p->profile, s->stack, s->comm, s->tgid,
-					s->n_native ? l->space : 0);
-	if (!err && l->has_jit)
-		profile_set_may_change(p->profile, s->stack, jits_changes(p->jits, s->tgid));
-	if (!err)
-		err = resolve(p, l, false);
-	if (err == -EAGAIN) {
-		err = wait_for_files(p, l);
-		if (!err)
-			return 0;
-	}
-	located_free(l);
-	return err;
+	analysis_begin_drain(p->analysis);
 }
 
 static void on_stack(void *ctx, const struct rprof_stack *s)
 {
 	struct profiler *p = ctx;
-	int err = 0;
 
-	processes_advance(p->processes, s->time_ns);
-	/* The kernel forgets old stacks and sends them again, or was asked to. */
-	if (!profile_find(p->profile, s->stack)) {
-		processes_on_stack(p->processes, s);
-		err = take_stack(p, s);
-	}
-	if (!err && s->n_native && !recent_find(p->recent, s->stack))
-		err = recent_add(p->recent, s);
-	if (err)
-		sink_failed(p, err);
-}
-
-/* Files were read: names for the stacks that waited for them. */
-static void resolve_waiting(struct profiler *p, bool force)
-{
-	size_t kept = 0;
-
-	modules_loaded(p->modules);
-	for (size_t i = 0; i < p->n_waiting; i++) {
-		int err = resolve(p, p->waiting[i], force);
-
-		if (err && err != -EAGAIN)
-			sink_failed(p, err);
-		/* Memory may be there again at the end. */
-		if (err)
-			p->waiting[kept++] = p->waiting[i];
-		else
-			located_free(p->waiting[i]);
-	}
-	p->n_waiting = kept;
-}
-
-static void on_loaded(void *ctx)
-{
-	resolve_waiting(ctx, false);
-}
-
-/* What @stack reads from now on. -EAGAIN: samples still wait for what it read before. */
-static int change_text(struct profiler *p, const struct profile_stack *stack,
-		       const struct located *l, __u64 changes)
-{
-	int err = profile_has_text(stack) ? resolve(p, l, false) : -EAGAIN;
-
-	if (!err)
-		profile_set_may_change(p->profile, l->id, changes);
-	return err;
-}
-
-/*
- * Its process may have made other code at its addresses since. While its files are being read the
- * sample is counted by itself, without their names.
- * Return: 0: to be counted as @stack reads; 1: was counted; -errno.
- */
-static int follow_code(struct profiler *p, const struct profile_stack *stack,
-		       const struct rprof_sample *s)
-{
-	struct rprof_stack *recent = recent_find(p->recent, s->stack);
-	const __u64 changes = jits_changes(p->jits, stack->tgid);
-	struct resolved_stack resolved;
-	struct located *l;
-	int err;
-
-	if (stack->changes == changes)
-		return 0;
-	if (!recent) {
-		session_forget_stack(p->session, s->stack);
-		return 0;
-	}
-	recent->time_ns = s->time_ns;
-	l = locate_stack(recent, processes_space(p->processes, recent), p->modules, p->jits);
-	if (!l)
-		return -ENOMEM;
-	err = change_text(p, stack, l, changes);
-	if (err == -EAGAIN) {
-		err = resolve_stack(p->resolver, l, true, &resolved);
-		if (!err)
-			err = profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
-		err = err ? err : 1;
-	}
-	located_free(l);
-	return err;
-}
-
-/*
- * Code was mapped over what this stack meant, and the kernel side did not know yet: the same
- * addresses in space @number, as a stack of its own.
- */
-static int count_in_space(struct profiler *p, const struct profile_stack *stack, __u32 number,
-			  const struct rprof_sample *s)
-{
-	const __u64 id = s->stack ^ (number * 0x9e3779b97f4a7c15ULL);
-	struct rprof_stack *recent = recent_find(p->recent, s->stack);
-	struct resolved_stack resolved;
-	int err = 0;
-
-	if (!recent) {
-		session_forget_stack(p->session, s->stack);
-		err = resolve_mark_alone(p->resolver, "mapping replaced", &resolved);
-		return err ? err :
-			     profile_add_other(p->profile, stack, s->tid, s->value, &resolved);
-	}
-	if (!profile_find(p->profile, id)) {
-		recent->time_ns = s->time_ns;
-		recent->stack = id;
-		err = take_stack(p, recent);
-		recent->stack = s->stack;
-	}
-	return err ? err : profile_add_sample(p->profile, id, s->tid, s->value);
-}
-
-static int count_sample(struct profiler *p, const struct rprof_sample *s)
-{
-	const struct profile_stack *stack = profile_find(p->profile, s->stack);
-	__u32 now;
-	int err = 0;
-
-	if (stack && stack->space) {
-		now = processes_space_number(p->processes, stack->tgid, s->time_ns);
-		if (now && now != stack->space)
-			return count_in_space(p, stack, now, s);
-	}
-	if (stack && stack->may_change)
-		err = follow_code(p, stack, s);
-	if (err)
-		return err < 0 ? err : 0;
-	return profile_add_sample(p->profile, s->stack, s->tid, s->value);
+	analysis_stack(p->analysis, s);
 }
 
 static void on_sample(void *ctx, const struct rprof_sample *s)
 {
 	struct profiler *p = ctx;
-	int err;
 
-	processes_advance(p->processes, s->time_ns);
-	err = count_sample(p, s);
-	if (!err)
-		p->account.received++;
-	else
-		p->account.unknown_stacks++;
-	if (err == -ENOMEM)
-		sink_failed(p, err);
+	analysis_sample(p->analysis, s);
 }
 
-static void on_forgotten(void *ctx, __u64 id)
+static void on_loaded(void *ctx)
 {
 	struct profiler *p = ctx;
 
-	session_forget_stack(p->session, id);
-}
-
-static void on_ended(void *ctx, __u32 tgid)
-{
-	struct profiler *p = ctx;
-
-	profile_forget_process(p->profile, tgid, on_forgotten, p);
+	analysis_loaded(p->analysis);
 }
 
 static void on_space(void *ctx, const struct rprof_space *s)
 {
 	struct profiler *p = ctx;
 
-	processes_on_space(p->processes, s);
+	processes_on_space(analysis_processes(p->analysis), s);
 	if (s->why == RPROF_SPACE_EXEC)
 		cputime_on_exec(p->cputime, s->tgid);
 }
@@ -326,55 +123,26 @@ static int open_session(struct profiler *p)
 	return session_open(&config, &sink, &p->session);
 }
 
-static int make_tables(struct profiler *p)
-{
-	const struct options *o = p->o;
-	const struct modules_config modules = {
-		.debuginfod = getenv("DEBUGINFOD_URLS") != NULL,
-		.want_dwarf = o->inlines,
-		.keep_going = true,
-	};
-
-	p->modules = modules_new(&modules);
-	p->spaces = p->modules ? spaces_new(p->modules) : NULL;
-	p->jits = p->spaces ? jits_new(p->spaces, p->modules) : NULL;
-	return p->jits ? 0 : -ENOMEM;
-}
-
 static int make_analysis(struct profiler *p)
 {
 	const struct options *o = p->o;
-	int err = make_tables(p);
-	struct resolver_config resolver = {
-		.modules = p->modules,
+	const struct analysis_config config = {
+		.session = p->session,
+		.all = o->all,
+		.per_thread = o->per_thread,
+		.subprocesses = o->subprocesses,
 		.demangle = !o->no_demangle,
 		.inlines = o->inlines,
-	};
-	const struct processes_config processes = {
-		.session = p->session,
-		.spaces = p->spaces,
-		.modules = p->modules,
-		.jits = p->jits,
-		.all = o->all,
-		.subprocesses = o->subprocesses,
 		.ctx = p,
-		.ended = on_ended,
+		.failed = sink_failed,
 	};
 
-	p->ksyms = ksyms_open();
-	if (p->ksyms && ksyms_hidden(p->ksyms))
-		log_warn("kernel symbols are hidden (kernel.kptr_restrict): kernel frames have no "
-			 "names (sysctl kernel.kptr_restrict=1, or CAP_SYSLOG)");
-	resolver.ksyms = p->ksyms;
-	p->resolver = err ? NULL : resolver_new(&resolver);
-	p->profile = profile_new(o->all, o->per_thread);
-	p->recent = recent_new(RECENT_SIZE);
 	p->cputime = cputime_new();
-	if (!p->resolver || !p->profile || !p->recent || !p->cputime) {
+	if (!p->cputime) {
 		log_error("analysis: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
 	}
-	return processes_new(&processes, &p->processes);
+	return analysis_new(&config, &p->analysis);
 }
 
 /* Everything up to the first sample; the order keeps what can fail early early. */
@@ -396,8 +164,8 @@ static int set_up(struct profiler *p)
 	if (!err)
 		err = make_analysis(p);
 	if (!err)
-		err = followed_add(o, p->has_command ? p->command.pid : 0, p->processes, p->session,
-				   p->cputime);
+		err = followed_add(o, p->has_command ? p->command.pid : 0,
+				   analysis_processes(p->analysis), p->session, p->cputime);
 	return err;
 }
 
@@ -407,17 +175,7 @@ static void fini(struct profiler *p)
 		command_abort(&p->command);
 	output_abort(p->output);
 	cputime_free(p->cputime);
-	for (size_t i = 0; i < p->n_waiting; i++)
-		located_free(p->waiting[i]);
-	free(p->waiting);
-	profile_free(p->profile);
-	recent_free(p->recent);
-	processes_free(p->processes);
-	resolver_free(p->resolver);
-	jits_free(p->jits);
-	spaces_free(p->spaces);
-	modules_free(p->modules);
-	ksyms_free(p->ksyms);
+	analysis_free(p->analysis);
 	session_free(p->session);
 }
 
@@ -434,34 +192,25 @@ static __u64 own_cpu_ns(void)
 static int drain(void *ctx)
 {
 	struct profiler *p = ctx;
-	int err = session_drain(p->session);
+	int err = session_drain(p->session, DRAIN_LIMIT_NS);
 
-	processes_end_drain(p->processes);
-	return err;
+	analysis_end_drain(p->analysis);
+	return err < 0 ? err : 0;
 }
 
-/* What is still being read is waited for, and then does without names. */
-static void end_waiting(struct profiler *p)
+/* The rest, in a bounded time: no more comes. */
+static int drain_rest(struct profiler *p)
 {
-	const __u64 end = monotonic_ns() + END_WAIT_NS;
+	int err = session_drain(p->session, LAST_DRAIN_NS);
 
-	/* One that is read may show that another is needed. */
-	while (p->n_waiting && monotonic_ns() < end) {
-		bool busy = modules_wait(p->modules, END_WAIT_NS / 10);
-		size_t before = p->n_waiting;
-
-		resolve_waiting(p, false);
-		if (!busy && p->n_waiting == before)
-			break;
+	if (err == 1) {
+		log_warn("more samples than there was time for: of the last ones, those of new "
+			 "stacks are lost");
+		analysis_hurry(p->analysis);
+		err = session_drain(p->session, ~0ULL >> 1);
 	}
-	if (!p->n_waiting)
-		return;
-	log_warn("%zu stacks have frames without names: their files were still being read",
-		 p->n_waiting);
-	resolve_waiting(p, true);
-	if (profile_n_waiting(p->profile))
-		log_error("%llu samples are not in the profile: out of memory",
-			  (unsigned long long)profile_n_waiting(p->profile));
+	analysis_end_drain(p->analysis);
+	return err;
 }
 
 /*
@@ -479,7 +228,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	if (err)
 		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
 			 strerror(-err));
-	err = drain(p);
+	err = drain_rest(p);
 	if (!err)
 		err = session_counters(p->session, p->account.counters);
 	if (err) {
@@ -488,8 +237,9 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 			  strerror(-err));
 		return err;
 	}
-	end_waiting(p);
-	processes_stats(p->processes, &stats);
+	analysis_finish(p->analysis);
+	analysis_counts(p->analysis, &p->account.received, &p->account.unknown_stacks);
+	processes_stats(analysis_processes(p->analysis), &stats);
 	p->account.unchecked = stats.unchecked;
 	p->account.lost_events = stats.lost_events;
 	p->account.cpu_trust = cputime_trust(p->cputime);
@@ -503,19 +253,15 @@ static void dump(void *ctx)
 {
 	struct profiler *p = ctx;
 
-	modules_wait(p->modules, DUMP_WAIT_NS);
-	resolve_waiting(p, false);
-	if (profile_n_waiting(p->profile))
-		log_warn("dump: %llu samples are not in it yet: files are being read for them",
-			 (unsigned long long)profile_n_waiting(p->profile));
-	output_dump(p->output, p->profile);
+	analysis_before_dump(p->analysis);
+	output_dump(p->output, analysis_profile(p->analysis));
 }
 
 static bool any_followed(void *ctx)
 {
 	struct profiler *p = ctx;
 
-	return processes_any_followed(p->processes);
+	return processes_any_followed(analysis_processes(p->analysis));
 }
 
 /* The progress line; its sums are a moment apart, so "missed" may be off by a few. */
@@ -524,16 +270,16 @@ static void tick(void *ctx, __u64 elapsed_ns)
 	struct profiler *p = ctx;
 	struct accounting now = p->account;
 
-	processes_tick(p->processes);
+	analysis_tick(p->analysis);
 	cputime_tick(p->cputime);
-	if (p->n_waiting)
-		resolve_waiting(p, false);
 	if (log_level() < LOG_INFO || !isatty(STDERR_FILENO))
 		return;
 	if (session_counters(p->session, now.counters) || cputime_read(p->cputime, &now.cpu_ns))
 		return;
+	analysis_counts(p->analysis, &now.received, &now.unknown_stacks);
 	log_progress("%.0f s, %.0f samples/s, %zu stacks, %llu lost, %lld missed", elapsed_ns / 1e9,
-		     now.received * 1e9 / elapsed_ns, profile_n_stacks(p->profile),
+		     now.received * 1e9 / elapsed_ns,
+		     profile_n_stacks(analysis_profile(p->analysis)),
 		     (unsigned long long)accounting_lost(&now), (long long)accounting_missed(&now));
 }
 
@@ -542,7 +288,7 @@ static int verdict(const struct profiler *p)
 {
 	double loss = accounting_loss_percent(&p->account);
 
-	if (!profile_n_samples(p->profile)) {
+	if (!profile_n_samples(analysis_profile(p->analysis))) {
 		log_warn(
 			"no sample: %s",
 			p->account.cpu_ns < p->account.period_ns ?
@@ -556,24 +302,6 @@ static int verdict(const struct profiler *p)
 		return EXIT_LOSS;
 	}
 	return EXIT_OK;
-}
-
-/* Where names came from. */
-static void print_stats(const struct profiler *p)
-{
-	const struct codes_stats *c = codes_stats(resolver_codes(p->resolver));
-	struct inlines_report in;
-
-	fprintf(stderr, "  %-28s %12llu  %llu of them known, the others took %.3f s\n",
-		"frames looked up", (unsigned long long)c->lookups, (unsigned long long)c->hits,
-		c->ns / 1e9);
-	codes_inlines(resolver_codes(p->resolver), &in);
-	if (in.files)
-		fprintf(stderr, "  %-28s %12llu  %llu asked, %llu given up, %.3f s waited\n",
-			"files read for --inlines", (unsigned long long)in.files,
-			(unsigned long long)in.queries, (unsigned long long)in.given_up,
-			in.time_ns / 1e9);
-	modules_print(p->modules, stderr);
 }
 
 /*
@@ -590,10 +318,10 @@ static int write_all(struct profiler *p, bool unaccounted, bool failed, bool rea
 	log_progress_clear();
 	/* Whoever ends a pipe early (head) wants to hear no more. */
 	if (!unaccounted && (p->o->stats || (log_level() >= LOG_INFO && !reader_gone)))
-		accounting_print(stderr, &p->account, p->profile, p->o->stats);
+		accounting_print(stderr, &p->account, analysis_profile(p->analysis), p->o->stats);
 	if (!unaccounted && p->o->stats)
-		print_stats(p);
-	err = output_commit(p->output, p->profile);
+		analysis_print(p->analysis, stderr);
+	err = output_commit(p->output, analysis_profile(p->analysis));
 	p->output = NULL;
 	if (err || p->err || failed || unaccounted)
 		return EXIT_ERROR;
@@ -663,7 +391,7 @@ int profiler_run(const struct options *o)
 			.drain = drain,
 			.drain_ns = o->all || o->subprocesses ? DRAIN_ALL_NS : DRAIN_NS,
 			.dump = dump,
-			.loaded_fd = modules_fd(p.modules),
+			.loaded_fd = analysis_fd(p.analysis),
 			.loaded = on_loaded,
 			.any_followed = o->subprocesses ? any_followed : NULL,
 			.tick = tick,

@@ -10,7 +10,7 @@
 
 /* items[first % cap ...] in order of arrival; a number says which, and by_id has it. */
 struct recent {
-	struct recent_stack *items;
+	struct rprof_stack **items;
 	size_t cap;		/* 0 or a power of two */
 	__u32 first, n;		/* number of the oldest; how many */
 	size_t max, size;	/* bytes */
@@ -28,20 +28,20 @@ struct recent *recent_new(size_t max)
 	return r;
 }
 
-static struct recent_stack *item(struct recent *r, __u32 number)
+static struct rprof_stack **item(struct recent *r, __u32 number)
 {
 	return &r->items[number & (r->cap - 1)];
 }
 
 static void drop_oldest(struct recent *r)
 {
-	struct recent_stack *s = item(r, r->first);
+	struct rprof_stack *s = *item(r, r->first);
 	__u32 number;
 
-	if (idmap_find(&r->by_id, s->record->stack, 0, &number) && number == r->first)
-		idmap_remove(&r->by_id, s->record->stack, 0);
-	r->size -= s->record->h.len;
-	free(s->record);
+	if (idmap_find(&r->by_id, s->stack, 0, &number) && number == r->first)
+		idmap_remove(&r->by_id, s->stack, 0);
+	r->size -= s->h.len;
+	free(s);
 	r->first++;
 	r->n--;
 }
@@ -60,7 +60,7 @@ void recent_free(struct recent *r)
 static int grow(struct recent *r)
 {
 	size_t cap = r->cap ? r->cap * 2 : 256;
-	struct recent_stack *items = calloc(cap, sizeof(*items));
+	struct rprof_stack **items = calloc(cap, sizeof(struct rprof_stack *));
 
 	if (!items)
 		return -ENOMEM;
@@ -72,7 +72,7 @@ static int grow(struct recent *r)
 	return 0;
 }
 
-int recent_add(struct recent *r, const struct rprof_stack *s, __u64 changes)
+int recent_add(struct recent *r, const struct rprof_stack *s)
 {
 	struct rprof_stack *copy;
 
@@ -88,15 +88,15 @@ int recent_add(struct recent *r, const struct rprof_stack *s, __u64 changes)
 		free(copy);
 		return -ENOMEM;
 	}
-	*item(r, r->first + r->n) = (struct recent_stack){ copy, changes };
+	*item(r, r->first + r->n) = copy;
 	r->n++;
 	r->size += s->h.len;
 	return 0;
 }
 
-struct recent_stack *recent_find(struct recent *r, __u64 id)
+struct rprof_stack *recent_find(struct recent *r, __u64 id)
 {
 	__u32 number;
 
-	return idmap_find(&r->by_id, id, 0, &number) ? item(r, number) : NULL;
+	return idmap_find(&r->by_id, id, 0, &number) ? *item(r, number) : NULL;
 }

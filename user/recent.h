@@ -14,18 +14,13 @@
 
 struct recent;
 
-struct recent_stack {
-	struct rprof_stack *record;	/* a copy, with its frames */
-	__u64 changes;			/* the owner's: jits_changes() when it was named */
-};
-
 /* @max: bytes of records; the oldest go first */
 struct recent *recent_new(size_t max);
 void recent_free(struct recent *r);
 
 /* Return: 0 or -ENOMEM. */
-int recent_add(struct recent *r, const struct rprof_stack *s, __u64 changes);
-/* Valid until the next recent_add(); NULL: it is too long ago. */
-struct recent_stack *recent_find(struct recent *r, __u64 id);
+int recent_add(struct recent *r, const struct rprof_stack *s);
+/* A copy, with its frames. Valid until the next recent_add(); NULL: it is too long ago. */
+struct rprof_stack *recent_find(struct recent *r, __u64 id);
 
 #endif

@@ -32,7 +32,7 @@ static int identify(int fd, struct root *root)
 {
 	struct statx stx;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_MNT_ID, &stx))
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &stx))
 		return -errno;
 	*root = (struct root){
 		.dev = (__u64)stx.stx_dev_major << 32 | stx.stx_dev_minor,

@@ -12,6 +12,7 @@
 #include "caps.h"
 #include "kernel.h"
 #include "log.h"
+#include "monotonic.h"
 #include "proc.h"
 #include "record.h"
 #include "sampler.h"
@@ -29,6 +30,7 @@ struct session {
 	struct session_sink sink;
 	__u64 period_ns;
 	__u64 bad_records;
+	__u64 deadline_ns;	/* of the drain at hand */
 	struct bpf_program *clock;
 	bool follows_forks;
 	__u64 *per_cpu;		/* scratch of session_counters() */
@@ -56,7 +58,8 @@ static int on_record(void *ctx, void *data, size_t size)
 		s->sink.space(s->sink.ctx, data);
 		break;
 	}
-	return 0;
+	/* More may come than we can handle: others want to be heard, too. Stops the consumer. */
+	return monotonic_ns() > s->deadline_ns ? -ECANCELED : 0;
 }
 
 /* Whose numbers count, and whose children; preflight() has seen that namespaces are known. */
@@ -366,12 +369,15 @@ int session_ring_fd(const struct session *s)
 	return ring_buffer__epoll_fd(s->ring);
 }
 
-int session_drain(struct session *s)
+int session_drain(struct session *s, __u64 limit_ns)
 {
 	int n;
 
+	s->deadline_ns = monotonic_ns() + limit_ns;
 	s->sink.begin(s->sink.ctx);
 	n = ring_buffer__consume(s->ring);
+	if (n == -ECANCELED)
+		return 1;
 	return n < 0 ? n : 0;
 }
 

@@ -87,8 +87,11 @@ void session_forget_stack(struct session *s, __u64 id);
 
 /* Readable when the ring is filling up; drain on a timer all the same. */
 int session_ring_fd(const struct session *s);
-/* Pass on everything that is in the ring now. Return: 0 or -errno. */
-int session_drain(struct session *s);
+/*
+ * session_drain() - pass on what is in the ring now, for at most about @limit_ns.
+ * Return: 0, 1: there is more; or -errno.
+ */
+int session_drain(struct session *s, __u64 limit_ns);
 
 /* Sums over all CPUs. Return: 0 or -errno. */
 int session_counters(struct session *s, __u64 counters[RPROF_COUNT_MAX]);

@@ -27,6 +27,7 @@ struct ring {
 	int fd;			/* -1: none */
 	struct perf_event_mmap_page *page;
 	size_t size;		/* of the data, bytes, a power of two */
+	__u64 head, tail;	/* during a reading */
 	__u64 enabled_ns;	/* for how long, when last looked at */
 };
 
@@ -293,32 +294,70 @@ static void copy_out(const struct ring *r, __u64 at, void *to, size_t len)
 	memcpy((char *)to + first, data, len - first);
 }
 
-static void read_ring(struct sideband *s, struct ring *r)
+/* The record at the tail of a ring: false if there is none. Its time is its last word. */
+static bool peek(const struct ring *r, __u64 *size, __u64 *time_ns)
 {
-	__u64 head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
-	__u64 tail = r->page->data_tail;
+	struct perf_event_header h;
 
-	while (tail < head) {
-		struct perf_event_header h;
-		struct sideband_event event;
-
-		copy_out(r, tail, &h, sizeof(h));
-		if (h.size < sizeof(h) || h.size > head - tail)
-			break;
-		copy_out(r, tail, s->record, h.size);
-		tail += h.size;
-		if (!sideband_parse(s->record, h.size, &event, s->path, sizeof(s->path)))
-			s->fn(s->ctx, &event);
-	}
-	/* Whatever is in the ring now is older than the next reading. */
-	__atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
+	if (r->head - r->tail < sizeof(h) + 8)
+		return false;
+	copy_out(r, r->tail, &h, sizeof(h));
+	if (h.size < sizeof(h) + 8 || h.size > r->head - r->tail)
+		return false;
+	copy_out(r, r->tail + h.size - 8, time_ns, 8);
+	*size = h.size;
+	return true;
 }
 
-void sideband_read(struct sideband *s)
+static void pass_on(struct sideband *s, struct ring *r, __u64 size)
+{
+	struct sideband_event event;
+
+	copy_out(r, r->tail, s->record, size);
+	r->tail += size;
+	if (!sideband_parse(s->record, size, &event, s->path, sizeof(s->path)))
+		s->fn(s->ctx, &event);
+}
+
+static void begin_reading(struct ring *r)
+{
+	r->head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+	r->tail = r->page->data_tail;
+}
+
+static void end_reading(struct ring *r)
+{
+	__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
+}
+
+/* The oldest record of all rings, and again. */
+void sideband_read(struct sideband *s, __u64 until_ns)
 {
 	for (unsigned int cpu = 0; cpu < s->n_cpus; cpu++) {
 		if (s->rings[cpu].page)
-			read_ring(s, &s->rings[cpu]);
+			begin_reading(&s->rings[cpu]);
+	}
+	for (;;) {
+		struct ring *oldest = NULL;
+		__u64 size = 0, time_ns = until_ns;
+
+		for (unsigned int cpu = 0; cpu < s->n_cpus; cpu++) {
+			struct ring *r = &s->rings[cpu];
+			__u64 this_size, this_time;
+
+			if (!r->page || !peek(r, &this_size, &this_time) || this_time > time_ns)
+				continue;
+			oldest = r;
+			size = this_size;
+			time_ns = this_time;
+		}
+		if (!oldest)
+			break;
+		pass_on(s, oldest, size);
+	}
+	for (unsigned int cpu = 0; cpu < s->n_cpus; cpu++) {
+		if (s->rings[cpu].page)
+			end_reading(&s->rings[cpu]);
 	}
 }
 
@@ -333,6 +372,14 @@ static bool is_dead(struct ring *r)
 	return false;
 }
 
+/* Between its death and a new ring nobody knows. */
+static void tell_lost(struct sideband *s)
+{
+	const struct sideband_event event = { .kind = SIDEBAND_LOST, .lost = 1 };
+
+	s->fn(s->ctx, &event);
+}
+
 void sideband_follow_cpus(struct sideband *s)
 {
 	for (unsigned int cpu = 0; cpu < s->n_cpus; cpu++) {
@@ -340,8 +387,12 @@ void sideband_follow_cpus(struct sideband *s)
 
 		if (r->fd < 0 || !is_dead(r))
 			continue;
-		read_ring(s, r);
+		/* Whatever it held is older than what is still to come. */
+		begin_reading(r);
+		for (__u64 size, time_ns; peek(r, &size, &time_ns);)
+			pass_on(s, r, size);
 		close_ring(r);
+		tell_lost(s);
 	}
 	open_rings(s);
 }

@@ -31,15 +31,15 @@ struct sideband_event {
 
 struct sideband;
 
-/* Where events go, from sideband_read(). Those of one CPU come in order of time. */
+/* Where events go, from sideband_read(), in order of time. */
 typedef void (*sideband_fn)(void *ctx, const struct sideband_event *event);
 
 /* Events start at once. Return: 0 or -errno, logged. */
 int sideband_open(sideband_fn fn, void *ctx, struct sideband **out);
 void sideband_free(struct sideband *s);
 
-/* Pass on what has come since. */
-void sideband_read(struct sideband *s);
+/* Pass on what has come since, up to @until_ns; what is younger waits for the next reading. */
+void sideband_read(struct sideband *s, __u64 until_ns);
 
 /* CPUs that came since. */
 void sideband_follow_cpus(struct sideband *s);

@@ -381,13 +381,16 @@ static int take_reading(struct spaces *s, __u32 tgid, __u64 read_ns,
 {
 	struct process *p = find(s, tgid);
 	struct entry *now = p ? p->newest : NULL;
+	__u64 from_ns = now ? read_ns : 0;
 	int err = 0;
 
 	if (pending && pending->image)
 		return -EAGAIN;
-	/* A number that another process had, whose end we were not told. */
-	if (p && p->start_time && p->start_time != s->maps.start_time)
+	/* A number that another process had, whose end we were not told: it has nothing to lend. */
+	if (p && p->start_time && p->start_time != s->maps.start_time) {
+		spaces_end(s, tgid);
 		now = NULL;
+	}
 	for (size_t i = 0; pending && i < pending->n_ranges && !err; i++)
 		err = leave_range(s, now, &pending->ranges[i]);
 	if (err)
@@ -395,8 +398,11 @@ static int take_reading(struct spaces *s, __u32 tgid, __u64 read_ns,
 	if (now && keeps_meaning(s, &now->view, &s->view)) {
 		*out = now;
 		err = store_view(s, now, &s->view);
+	} else if (now && pending && pending->n_ranges) {
+		/* In a space that begins with the reading they would come too late to count. */
+		err = -EAGAIN;
 	} else {
-		err = add_space(s, tgid, p && p->newest ? read_ns : 0, &s->view, out);
+		err = add_space(s, tgid, from_ns, &s->view, out);
 	}
 	p = find(s, tgid);
 	if (p)
@@ -478,14 +484,15 @@ int spaces_exec(struct spaces *s, __u32 tgid, __u64 time_ns)
 
 int spaces_fork(struct spaces *s, __u32 child, __u32 parent, __u64 time_ns)
 {
-	struct process *p = find(s, parent);
+	const struct space *was;
 
 	/* A number that was used before. */
 	spaces_end(s, child);
-	p = find(s, parent);
-	if (!p || !p->newest)
+	was = spaces_at(s, parent, time_ns);
+	if (!was)
 		return 0;
-	return add_space(s, child, time_ns, &p->newest->view, NULL);
+	/* pub is its first member */
+	return add_space(s, child, time_ns, &((const struct entry *)was)->view, NULL);
 }
 
 const struct space *spaces_newest(const struct spaces *s, __u32 tgid)

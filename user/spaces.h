@@ -52,7 +52,8 @@ struct spaces_pending {
  * executable mapping was replaced or removed, or @tgid is another process now, there is a new one.
  * Mappings without a file have no names to lend: they come and go, unless a file takes their place.
  * Return: 0, or -errno (-ESRCH: no such process; -ENODATA: no mappings: kernel thread, zombie, or
- * an exec during the read; -EAGAIN: the reading is of an image whose exec is pending).
+ * an exec during the read; -EAGAIN: the reading is of an image whose exec is pending, or shows that
+ * something was replaced or removed while mappings are pending: read again when they were told).
  */
 int spaces_read(struct spaces *s, __u32 tgid,
 		const struct spaces_pending *(*pending)(void *ctx, __u32 tgid), void *ctx,
@@ -69,7 +70,7 @@ int spaces_map(struct spaces *s, __u32 tgid, __u64 time_ns, const struct rprof_m
 	       __u64 offset);
 /* @tgid has a new, empty image. */
 int spaces_exec(struct spaces *s, __u32 tgid, __u64 time_ns);
-/* @child is a copy of @parent; nothing if that is not known. */
+/* @child is a copy of what @parent was then; nothing if that is not known. */
 int spaces_fork(struct spaces *s, __u32 child, __u32 parent, __u64 time_ns);
 /* @tgid has ended, and all was told: its spaces are freed. */
 void spaces_end(struct spaces *s, __u32 tgid);

@@ -41,6 +41,19 @@ static bool is_remote_type(const char *type, size_t len)
 	return false;
 }
 
+static enum target_file_place place_of_type(const char *type, size_t len)
+{
+	static const char *const stacked[] = { "overlay", "ecryptfs", "aufs" };
+
+	if (is_remote_type(type, len))
+		return TARGET_FILE_REMOTE;
+	for (size_t i = 0; i < ARRAY_SIZE(stacked); i++) {
+		if (strlen(stacked[i]) == len && !memcmp(type, stacked[i], len))
+			return TARGET_FILE_STACKED;
+	}
+	return TARGET_FILE_LOCAL;
+}
+
 /* "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE OPTIONS": is it that device? */
 static bool is_on_device(const char *line, size_t len, __u32 dev_major, __u32 dev_minor)
 {
@@ -71,8 +84,7 @@ enum target_file_place target_file_parse_mounts(const char *text, size_t len, __
 		end = memchr(type, ' ', (size_t)(line + line_len - type));
 		if (!end)
 			end = line + line_len;
-		return is_remote_type(type, (size_t)(end - type)) ? TARGET_FILE_REMOTE :
-								    TARGET_FILE_LOCAL;
+		return place_of_type(type, (size_t)(end - type));
 	}
 	return TARGET_FILE_UNKNOWN;
 }
@@ -183,6 +195,26 @@ bool target_file_may_not_answer(int path_fd, __u32 dev_major, __u32 dev_minor)
 	return may_be_fuse(dev_major, dev_minor) || target_file_is_remote(path_fd);
 }
 
+int target_file_stat(int fd, struct stat *st)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &stx))
+		return -errno;
+	*st = (struct stat){
+		.st_dev = makedev(stx.stx_dev_major, stx.stx_dev_minor),
+		.st_ino = stx.stx_ino,
+		.st_mode = stx.stx_mode,
+		.st_nlink = stx.stx_nlink,
+		.st_uid = stx.stx_uid,
+		.st_gid = stx.stx_gid,
+		.st_size = (off_t)stx.stx_size,
+		.st_mtim = { stx.stx_mtime.tv_sec, stx.stx_mtime.tv_nsec },
+		.st_ctim = { stx.stx_ctime.tv_sec, stx.stx_ctime.tv_nsec },
+	};
+	return 0;
+}
+
 static bool same_inode(const struct stat *st, const struct maps_entry *e)
 {
 	return st->st_ino == e->inode && st->st_dev == makedev(e->dev_major, e->dev_minor);
@@ -217,7 +249,7 @@ static int find_by_map_files(int proc_dir, const struct maps_entry *e, const cha
 	fd = openat(proc_dir, link, O_PATH | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, st) || !(same_inode(st, e) || same_link(proc_dir, link, path))) {
+	if (target_file_stat(fd, st) || !(same_inode(st, e) || same_link(proc_dir, link, path))) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -239,7 +271,7 @@ static int find_by_path(int proc_dir, const struct maps_entry *e, const char *pa
 	if (fd < 0)
 		fd = -errno;
 	close(root);
-	if (fd >= 0 && (fstat(fd, st) || !same_inode(st, e))) {
+	if (fd >= 0 && (target_file_stat(fd, st) || !same_inode(st, e))) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -282,7 +314,7 @@ int target_file_path(int path_fd, char *path, size_t size)
 	if (len < 0)
 		return -errno;
 	path[len] = '\0';
-	if (!fstat(path_fd, &st) && !st.st_nlink && (size_t)len > sizeof(deleted) &&
+	if (!target_file_stat(path_fd, &st) && !st.st_nlink && (size_t)len > sizeof(deleted) &&
 	    !strcmp(path + len - (sizeof(deleted) - 1), deleted))
 		path[len - (sizeof(deleted) - 1)] = '\0';
 	return 0;
@@ -295,7 +327,7 @@ static int open_below(int root_fd, const char *path, bool no_last_link, struct s
 
 	if (path_fd < 0)
 		return path_fd;
-	if (fstat(path_fd, st))
+	if (target_file_stat(path_fd, st))
 		fd = -errno;
 	else
 		fd = S_ISREG(st->st_mode) ? target_file_open(path_fd) : -EINVAL;

@@ -18,6 +18,7 @@ enum target_file_place {
 	TARGET_FILE_UNKNOWN,	/* its device is not in a list of mounts: memfd, layers of overlayfs */
 	TARGET_FILE_LOCAL,
 	TARGET_FILE_REMOTE,	/* FUSE, NFS, CIFS, 9p, Ceph and the like */
+	TARGET_FILE_STACKED,	/* overlay and the like: what is below is its maker's to know */
 };
 
 /* target_file_place() - of the file behind a mapping: in the mounts of /proc/PID, or in ours. */
@@ -49,6 +50,9 @@ enum target_file_place target_file_parse_mounts(const char *text, size_t len, __
  * Return: descriptor or -errno (-ESTALE: not the file that is mapped).
  */
 int target_file_find(int proc_dir, const struct maps_entry *e, const char *path, struct stat *st);
+
+/* As fstat(), from memory: a file system is not asked. */
+int target_file_stat(int fd, struct stat *st);
 
 /* Open what target_file_find() found, for reading. Return: descriptor or -errno. */
 int target_file_open(int path_fd);

@@ -7,12 +7,24 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "idmap.h"
 #include "log.h"
 #include "modules.h"
+#include "monotonic.h"
 #include "proc.h"
 #include "spaces.h"
 
-#define MAX_WAITING 1000000u /* events; 64 MB */
+#define MAX_WAITING 1000000u /* events; 150 MB */
+#define SECOND_NS 1000000000ULL
+
+/* An event takes its time before it is in the ring. */
+#define SKEW_NS 100000ULL
+
+/*
+ * A process can map files as fast as it likes: what its events may cost us in a second. What is more
+ * counts as lost, and its mappings are read instead.
+ */
+#define EVENT_NS 50000000ULL
 
 struct event {
 	__u64 time_ns;
@@ -33,6 +45,9 @@ struct timeline {
 	__u64 n_read, lost;
 	__u32 dir_tgid;		/* whose /proc directory is open during a reading; 0: none */
 	int dir;
+	struct idmap children;	/* of wanted processes, whose FORK waits: tgid */
+	struct idmap spent;	/* tgid -> ns that its events took in this second */
+	__u64 second_ns;
 	struct spaces_pending pending;
 	struct spaces_range *ranges;
 	size_t cap_ranges;
@@ -66,6 +81,33 @@ static void describe(struct timeline *t, const struct sideband_event *e, struct 
 		event->map.bias = m->start - vaddr;
 }
 
+/* What a child does may be read before its FORK has happened here. */
+static bool is_wanted(struct timeline *t, const struct sideband_event *e)
+{
+	__u32 one;
+
+	if (t->sink.wanted(t->sink.ctx, e->kind, e->tgid, e->ppid) ||
+	    (e->kind == SIDEBAND_FORK && idmap_find(&t->children, e->ppid, 0, &one))) {
+		if (e->kind == SIDEBAND_FORK)
+			idmap_put(&t->children, e->tgid, 0, 1);
+		return true;
+	}
+	return idmap_find(&t->children, e->tgid, 0, &one);
+}
+
+static __u32 spent(const struct timeline *t, __u32 tgid)
+{
+	__u32 ns = 0;
+
+	idmap_find(&t->spent, tgid, 0, &ns);
+	return ns;
+}
+
+static void spend(struct timeline *t, __u32 tgid, __u64 begin_ns)
+{
+	idmap_put(&t->spent, tgid, 0, spent(t, tgid) + (__u32)(monotonic_ns() - begin_ns));
+}
+
 static void on_event(void *ctx, const struct sideband_event *e)
 {
 	struct timeline *t = ctx;
@@ -75,7 +117,10 @@ static void on_event(void *ctx, const struct sideband_event *e)
 		t->lost += e->lost;
 	} else if (!e->tgid || e->tgid == ~0U) {
 		return; /* outside of our pid namespace, or gone */
-	} else if (!t->sink.wanted(t->sink.ctx, e->kind, e->tgid, e->ppid)) {
+	} else if (!is_wanted(t, e)) {
+		return;
+	} else if (e->kind == SIDEBAND_MAP && spent(t, e->tgid) > EVENT_NS) {
+		t->lost++;
 		return;
 	}
 	grown = t->n - t->first < MAX_WAITING ?
@@ -88,8 +133,12 @@ static void on_event(void *ctx, const struct sideband_event *e)
 	t->events = grown;
 	grown += t->n++;
 	*grown = (struct event){ e->time_ns, t->n_read++, e->kind, e->tgid, e->ppid, { 0 }, 0 };
-	if (e->kind == SIDEBAND_MAP)
+	if (e->kind == SIDEBAND_MAP) {
+		__u64 begin = monotonic_ns();
+
 		describe(t, e, grown);
+		spend(t, e->tgid, begin);
+	}
 }
 
 int timeline_new(struct spaces *spaces, struct modules *modules, const struct timeline_sink *sink,
@@ -122,6 +171,8 @@ void timeline_free(struct timeline *t)
 		modules_unref(t->modules, t->events[i].map.module);
 	free(t->events);
 	free(t->ranges);
+	idmap_fini(&t->children);
+	idmap_fini(&t->spent);
 	free(t);
 }
 
@@ -134,34 +185,45 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-void timeline_read(struct timeline *t)
+__u64 timeline_read(struct timeline *t)
 {
-	sideband_read(t->sideband);
+	__u64 now = monotonic_ns(), until = now - SKEW_NS;
+
+	if (now - t->second_ns >= SECOND_NS) {
+		t->second_ns = now;
+		idmap_fini(&t->spent);
+	}
+	sideband_read(t->sideband, until);
 	if (t->dir >= 0)
 		close(t->dir);
 	t->dir = -1;
 	t->dir_tgid = 0;
 	if (t->sorted == t->n)
-		return;
+		return until;
 	memmove(t->events, t->events + t->first, (t->n - t->first) * sizeof(*t->events));
 	t->n -= t->first;
 	t->first = 0;
 	t->sorted = t->n;
 	qsort(t->events, t->n, sizeof(*t->events), by_time);
+	return until;
 }
 
 static void happen(struct timeline *t, const struct event *e)
 {
+	__u64 begin;
 	int err = 0;
 
 	switch (e->kind) {
 	case SIDEBAND_MAP:
+		begin = monotonic_ns();
 		err = spaces_map(t->spaces, e->tgid, e->time_ns, &e->map, e->offset);
+		spend(t, e->tgid, begin);
 		break;
 	case SIDEBAND_EXEC:
 		err = spaces_exec(t->spaces, e->tgid, e->time_ns);
 		break;
 	case SIDEBAND_FORK:
+		idmap_remove(&t->children, e->tgid, 0);
 		err = spaces_fork(t->spaces, e->tgid, e->ppid, e->time_ns);
 		break;
 	default:
@@ -204,6 +266,8 @@ const struct spaces_pending *timeline_pending(void *ctx, __u32 tgid)
 {
 	struct timeline *t = ctx;
 
+	/* All that happened until now, the reading included. */
+	usleep(SKEW_NS / 1000 + 1);
 	timeline_read(t);
 	t->pending = (struct spaces_pending){ 0 };
 	for (size_t i = t->first; i < t->n; i++) {

@@ -31,7 +31,8 @@ int timeline_new(struct spaces *spaces, struct modules *modules, const struct ti
 		 struct timeline **out);
 void timeline_free(struct timeline *t);
 
-void timeline_read(struct timeline *t);		/* what has come since */
+/* What has come since. Return: up to when, CLOCK_MONOTONIC; all that is older has been read. */
+__u64 timeline_read(struct timeline *t);
 void timeline_advance(struct timeline *t, __u64 time_ns); /* all up to then has happened */
 void timeline_follow_cpus(struct timeline *t);
 

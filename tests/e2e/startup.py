@@ -38,7 +38,8 @@ def whole_run(*args):
     start = time.monotonic()
     result = record(*args, "-F", 999, "-U", "-d", DURATION, "--stats")
     took = time.monotonic() - start
-    check_accounting(result.ok())
+    # 3: in so short a time a busy machine may give the target none.
+    check_accounting(result.ok(3 if result.status == 3 else 0))
     return took - DURATION
 
 

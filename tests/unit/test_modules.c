@@ -225,6 +225,28 @@ static void references_keep_files(void **state)
 	modules_free(m);
 }
 
+/* A jitdump is mapped so that profilers see where it is, and written to as long as its process runs. */
+static void a_file_that_grew_can_be_opened_again(void **state)
+{
+	struct modules *m = new_modules(false);
+	const char *path = compile("jit-1.dump", "c", source, "-shared -fPIC");
+	struct maps_entry e = entry_of(path);
+	__u32 a = modules_add(m, -1, 0x7ffffff1, &e);
+	int fd = open(path, O_WRONLY | O_APPEND), again;
+
+	assert_int_equal(write(fd, "more", 4), 4);
+	close(fd);
+	again = modules_open(m, a);
+	assert_true(again >= 0);
+	close(again);
+	/* Another file in its place. */
+	assert_int_equal(unlink(path), 0);
+	copy_files(compile("other.so", "c", source, "-shared -fPIC"), 1);
+	assert_int_equal(rename(compile_path("other.so.0"), compile_path("jit-1.dump")), 0);
+	assert_int_equal(modules_open(m, a), -ESTALE);
+	modules_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +255,7 @@ int main(void)
 		cmocka_unit_test(a_thread_reads_and_says_when_it_is_done),
 		cmocka_unit_test(files_that_nothing_maps_are_forgotten_the_oldest_first),
 		cmocka_unit_test(references_keep_files),
+		cmocka_unit_test(a_file_that_grew_can_be_opened_again),
 	};
 
 	return cmocka_run_group_tests_name("modules", tests, NULL, NULL);

@@ -125,6 +125,8 @@ static void samples_before_the_text_are_counted_with_it(void **state)
 	/* Three stacks that wait; two of them will read the same. */
 	for (__u64 id = 1; id <= 3; id++)
 		assert_int_equal(profile_add_stack(p, id, comm, 10, 7), 0);
+	profile_set_may_change(p, 1, 5);
+	assert_false(profile_has_text(profile_find(p, 1)));
 	for (__u32 i = 0; i < 300; i++)
 		assert_int_equal(profile_add_sample(p, 1 + i % 3, i % 5, 2), 0);
 	assert_int_equal(profile_n_samples(p), 300);
@@ -136,6 +138,10 @@ static void samples_before_the_text_are_counted_with_it(void **state)
 	s = one_frame(name_a);
 	assert_int_equal(profile_set_stack(p, 2, &s), 0);
 	assert_int_equal(profile_n_waiting(p), 200);
+	assert_true(profile_has_text(profile_find(p, 1)));
+	assert_false(profile_has_text(profile_find(p, 3)));
+	assert_true(profile_find(p, 1)->may_change && !profile_find(p, 3)->may_change);
+	assert_int_equal(profile_find(p, 1)->changes, 5);
 	assert_int_equal(profile_add_sample(p, 2, 0, 1), 0);
 	assert_int_equal(profile_lines(p, &lines), 5);
 	for (int i = 0; i < 5; i++) {

@@ -15,6 +15,7 @@
 #include "compile.h"
 #include "maps.h"
 #include "modules.h"
+#include "monotonic.h"
 #include "spaces.h"
 
 static const char source[] = "int alpha(int x) { return x + 1; }\n";
@@ -207,6 +208,73 @@ static void a_reading_does_not_tell_what_is_still_to_happen(void **state)
 	free_spaces(s);
 }
 
+/*
+ * A mapping goes, which no event tells, and another is replaced, which an event is still to tell: the
+ * reading that finds the first must not keep the second from being told.
+ */
+static void a_reading_does_not_make_an_event_too_old(void **state)
+{
+	const char *path = compile("gone.so", "c", source, "-shared -fPIC");
+	int fd = open(path, O_RDONLY);
+	__u32 self = (__u32)getpid();
+	struct spaces_range range;
+	struct spaces *s = new_spaces();
+	const struct space *sp;
+	__u64 event_ns;
+	char *place;
+
+	place = mmap(NULL, 16384, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 2; i++)
+		assert_true(mmap(place + i * 8192, 4096, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_FIXED, fd, 4096) == place + i * 8192);
+	read_self(s);
+	munmap(place, 4096);
+	event_ns = monotonic_ns();
+	assert_true(mmap(place + 8192, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
+			 0) == place + 8192);
+	range = (struct spaces_range){ (size_t)place + 8192, (size_t)place + 12288 };
+	told_later = (struct spaces_pending){ .ranges = &range, .n_ranges = 1 };
+	spaces_read(s, self, pending, NULL, &sp);
+	told_later = (struct spaces_pending){ 0 };
+	{
+		const struct space *before = spaces_newest(s, self);
+		struct rprof_mapping m = *mapping_at(before, place + 8192);
+
+		modules_ref(m_all, m.module);
+		assert_int_equal(spaces_map(s, self, event_ns, &m, 0), 0);
+	}
+	sp = spaces_at(s, self, monotonic_ns());
+	assert_int_equal(space_file_offset(sp, mapping_at(sp, place + 8192), (size_t)place + 8192),
+			 0);
+	/* Nothing is to be told any more: now the reading counts. */
+	assert_int_equal(spaces_read(s, self, pending, NULL, &sp), 0);
+	assert_null(mapping_at(sp, place));
+	assert_int_equal(space_file_offset(sp, mapping_at(sp, place + 8192), (size_t)place + 8192),
+			 0);
+	close(fd);
+	munmap(place, 16384);
+	free_spaces(s);
+}
+
+/* The parent's mappings were read after the fork, which is told after the reading. */
+static void a_child_is_a_copy_of_what_its_parent_was_then(void **state)
+{
+	struct spaces *s = new_spaces();
+	__u32 a = file_number(compile("a.so", "c", source, "-shared -fPIC"));
+
+	assert_int_equal(spaces_exec(s, OURS, 10), 0);
+	assert_int_equal(map_at(s, 11, 0x10000, 0x20000, a, 0), 0);
+	assert_int_equal(spaces_exec(s, OURS, 30), 0);
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 20), 0);
+	assert_non_null(space_mapping(spaces_at(s, CHILD, 20), 0x10000));
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 30), 0);
+	assert_null(space_mapping(spaces_at(s, CHILD, 30), 0x10000));
+	/* Of what the parent was so long ago nothing is known. */
+	assert_int_equal(spaces_fork(s, CHILD, OURS, 9), 0);
+	assert_null(spaces_newest(s, CHILD));
+	free_spaces(s);
+}
+
 /* Against a page table: random mappings at random times, and what is at every page after each. */
 static void random_events_are_as_a_page_table_says(void **state)
 {
@@ -262,6 +330,8 @@ int main(void)
 		cmocka_unit_test(events_tell_what_was_where_and_when),
 		cmocka_unit_test(a_fork_is_a_copy_and_a_number_of_its_own),
 		cmocka_unit_test(a_reading_does_not_tell_what_is_still_to_happen),
+		cmocka_unit_test(a_reading_does_not_make_an_event_too_old),
+		cmocka_unit_test(a_child_is_a_copy_of_what_its_parent_was_then),
 		cmocka_unit_test(random_events_are_as_a_page_table_says),
 	};
 

@@ -265,7 +265,7 @@ static void mounts_say_what_may_not_answer(void **state)
 		__u32 dev_major, dev_minor;
 		enum target_file_place place;
 	} cases[] = {
-		{ 254, 0, TARGET_FILE_LOCAL },	  { 0, 40, TARGET_FILE_LOCAL },
+		{ 254, 0, TARGET_FILE_LOCAL },	  { 0, 40, TARGET_FILE_STACKED },
 		{ 0, 41, TARGET_FILE_REMOTE },	  { 8, 17, TARGET_FILE_REMOTE },
 		{ 0, 43, TARGET_FILE_REMOTE },	  { 0, 44, TARGET_FILE_REMOTE },
 		{ 0, 45, TARGET_FILE_REMOTE },	  { 0, 46, TARGET_FILE_REMOTE },
