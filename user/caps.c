@@ -37,6 +37,9 @@ static const struct need needs[] = {
 	  "open deleted files and those of containers" },
 	/* kallsyms_show_value() in kernel/kallsyms.c */
 	{ BIT(CAP_SYSLOG), false, "CAP_SYSLOG", "name kernel frames" },
+	/* generic_permission() in fs/namei.c; the stronger one has it, too */
+	{ BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_DAC_OVERRIDE), false, "CAP_DAC_READ_SEARCH",
+	  "read files that belong to others" },
 };
 
 struct text {
@@ -107,9 +110,7 @@ static void explain_remedy(const struct caps_facts *f, struct text *t)
 {
 	if (f->euid) {
 		add(t, "privileges: run it as root: sudo rprof-bpf ... (or, for everybody who may "
-		       "execute it: setcap ");
-		add_missing(f, t, "", 0, ",");
-		add(t, "=ep FILE)\n");
+		       "execute it: setcap " CAPS_SETCAP " FILE)\n");
 		return;
 	}
 	add(t, "privileges: we are root without them, as in a container: start it with ");

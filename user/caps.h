@@ -11,6 +11,10 @@
 /* What the kernel says about us. A number that could not be read is CAPS_UNKNOWN. */
 #define CAPS_UNKNOWN (-100)
 
+/* For one setcap: what it does not name it takes away. */
+#define CAPS_SETCAP                                                                                \
+	"CAP_BPF,CAP_PERFMON,CAP_SYS_PTRACE,CAP_CHECKPOINT_RESTORE,CAP_SYSLOG,CAP_DAC_READ_SEARCH=ep"
+
 struct caps_facts {
 	__u64 effective;		/* CapEff of /proc/self/status; bit = CAP_* */
 	uid_t euid;

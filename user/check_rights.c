@@ -66,7 +66,7 @@ static const struct right rights[] = {
 static void advise(const struct caps_facts *caps, const struct right *w, char *buf, size_t size)
 {
 	if (caps->euid)
-		snprintf(buf, size, "run it as root (sudo), or setcap %s=ep FILE", w->name);
+		snprintf(buf, size, "run it as root (sudo), or setcap " CAPS_SETCAP " FILE");
 	else
 		snprintf(buf, size, "we are root without it, as in a container: --cap-add=%s",
 			 w->name + strlen("CAP_"));

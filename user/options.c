@@ -286,6 +286,8 @@ static int check_subcommand(struct options *o)
 {
 	if (o->n_tids || o->all || o->command || o->subprocesses)
 		return fail(o, "check: expected no target but -p PID");
+	if (o->duration_ns)
+		return fail(o, "check: -d: it takes no duration");
 	if (o->output)
 		return fail(o, "check: -o: expected the shell's > FILE");
 	return 0;

@@ -206,13 +206,15 @@ static void put_formats(FILE *f)
 static void put_help(FILE *f)
 {
 	fputs("Usage: rprof-bpf [record] [OPTION]... [-- COMMAND...]\n"
+	      "       rprof-bpf check [-p PID] [--json]\n"
 	      "Samples what runs on the CPUs; prints folded stacks on stdout.\n"
 	      "\n"
 	      "Examples:\n"
 	      "  sudo rprof-bpf -p 1234               a process, until Ctrl-C\n"
 	      "  sudo rprof-bpf -p 1234 -d 30 -o out  for 30 seconds, into a file\n"
 	      "  sudo rprof-bpf -F 999 -- ./bench     a command, from its first instruction\n"
-	      "  sudo rprof-bpf -a -d 5m -t           everything, for 5 minutes, by thread\n",
+	      "  sudo rprof-bpf -a -d 5m -t           everything, for 5 minutes, by thread\n"
+	      "  sudo rprof-bpf check -p 1234         what would work here, and why not\n",
 	      f);
 	for (const struct poptOption *group = options_table; !is_end(group); group++) {
 		fprintf(f, "\n%s:\n", group->descrip);

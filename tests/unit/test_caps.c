@@ -15,7 +15,7 @@
 #define ALL ((1ull << 41) - 1)
 #define NARROW                                                                                     \
 	(BIT(CAP_BPF) | BIT(CAP_PERFMON) | BIT(CAP_SYS_PTRACE) | BIT(CAP_CHECKPOINT_RESTORE) |     \
-	 BIT(CAP_SYSLOG))
+	 BIT(CAP_SYSLOG) | BIT(CAP_DAC_READ_SEARCH))
 
 static char text[2048];
 
@@ -81,8 +81,8 @@ static void plain_user_is_told_to_use_sudo(void **state)
 	assert_says("CAP_BPF is missing: needed to load BPF programs\n");
 	assert_says("CAP_PERFMON is missing: needed to");
 	assert_says("sudo rprof-bpf");
-	assert_says(
-		"setcap CAP_BPF,CAP_PERFMON,CAP_SYS_PTRACE,CAP_CHECKPOINT_RESTORE,CAP_SYSLOG=ep");
+	assert_says("setcap CAP_BPF,CAP_PERFMON,CAP_SYS_PTRACE,CAP_CHECKPOINT_RESTORE,CAP_SYSLOG,"
+		    "CAP_DAC_READ_SEARCH=ep");
 	assert_silent_about("--cap-add");
 }
 
@@ -90,7 +90,8 @@ static void root_of_a_container_is_told_what_to_add(void **state)
 {
 	struct caps_facts f = root();
 
-	f.effective = BIT(CAP_CHOWN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_SYSLOG);
+	f.effective = BIT(CAP_CHOWN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_SYSLOG) |
+		      BIT(CAP_DAC_OVERRIDE);
 	assert_false(explain(f));
 	assert_says(
 		"--cap-add=BPF --cap-add=PERFMON --cap-add=CHECKPOINT_RESTORE, or --privileged");
@@ -100,7 +101,8 @@ static void root_of_a_container_is_told_what_to_add(void **state)
 
 static void sys_admin_stands_for_the_newer_ones(void **state)
 {
-	assert_true(explain(user(BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_SYSLOG))));
+	assert_true(explain(user(BIT(CAP_SYS_ADMIN) | BIT(CAP_SYS_PTRACE) | BIT(CAP_SYSLOG) |
+				 BIT(CAP_DAC_READ_SEARCH))));
 	assert_string_equal(text, "");
 }
 
