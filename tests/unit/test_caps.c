@@ -110,7 +110,7 @@ static void each_required_one_alone_is_not_enough(void **state)
 {
 	assert_false(explain(user(NARROW & ~BIT(CAP_BPF))));
 	assert_says("CAP_BPF");
-	assert_silent_about("PERFMON");
+	assert_silent_about("CAP_PERFMON is missing");
 	assert_false(explain(user(NARROW & ~BIT(CAP_PERFMON))));
 	assert_says("CAP_PERFMON");
 }
