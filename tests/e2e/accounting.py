@@ -119,7 +119,7 @@ def thirty_thousand_stacks_at_5_khz_close_and_do_not_mix():
     process = workload(build(scratch("deep.c")), "-t", os.cpu_count())
     profiler = Profiler("-p", process.pid, "-F", 5000, "--annotate", "--stats").wait_sampling()
     # By the CPU time it got, and not by the clock: 120,000 samples, on a busy machine too.
-    until = cpu_seconds(process.pid) + (120 if FULL else 24)
+    until = cpu_seconds(process.pid) + (120 if FULL else 18)
     wait_for(lambda: cpu_seconds(process.pid) >= until, "the process to get its CPU time", 200)
     result = profiler.stop().ok()
     stats = check_accounting(result)

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from rprof_e2e import (FULL, build, check_accounting, expect, is_mark, main, note, record, test,
                        workload)
 
-SECONDS = 60 if FULL else 8
+SECONDS = 60 if FULL else 4
 
 
 def path_to(name):

@@ -121,7 +121,7 @@ def descriptors(pid):
 
 @test(600)
 def thousands_of_processes_leave_nothing_behind():
-    number, rate, ms = (3000, 10, 40) if FULL else (750, 50, 10)
+    number, rate, ms = (3000, 10, 40) if FULL else (400, 50, 10)
     programs = variants(*FUNCTIONS)
     profiler = Profiler("-a", "-F", 999, "--annotate", "--stats").wait_sampling()
     spawn_short(programs, number // 3, ms, rate=rate)      # warm

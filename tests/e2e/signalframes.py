@@ -13,7 +13,7 @@ from rprof_e2e import (FULL, build, check_accounting, expect, is_mark, main, not
                        test, total, workload)
 
 FREQUENCY = 4999
-SECONDS = 20 if FULL else 4
+SECONDS = 20 if FULL else 2
 
 # Each function's caller; handlers are called by the trampoline.
 CALLER = {
