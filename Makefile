@@ -223,15 +223,15 @@ deps-test:
 	$(Q)scripts/deps.sh build test $(if $(filter 0,$(VM)),,vm)
 
 demo: deps-demo ## set up, build, profile a bundled workload, or PID=N, for DURATION=5
-	$(Q)$(BUILD) all workloads
+	$(Q)$(BUILD) -j$$(nproc) all workloads
 	$(Q)scripts/demo.sh "$(PID)" "$(DURATION)"
 
 test: deps-test ## set up, build, run the tests (root; CI runs this); VM=0: no virtual machines
-	$(Q)$(BUILD) tests
+	$(Q)$(BUILD) -j$$(nproc) tests
 	$(Q)tests/run $(if $(filter 0,$(VM)),host,test)
 
 test-full: deps-test ## everything an issue is closed on: long runs, fresh root, virtual machines
-	$(Q)$(BUILD) tests fuzzers
+	$(Q)$(BUILD) -j$$(nproc) tests fuzzers
 	$(Q)RPROF_FULL=1 tests/run full
 
 KERNEL ?= amd64-5.10
