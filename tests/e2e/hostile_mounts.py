@@ -110,7 +110,7 @@ def what_others_stack_on_it_does_not_hold_us():
     """)
     base = scratch("stacked")
     os.makedirs(base)
-    process = spawn(["unshare", "-Urm", "--kill-child", sys.executable, "-c", code, WORKLOADS, base,
+    process = spawn(["unshare", "-Urmpf", "--mount-proc", "--kill-child", sys.executable, "-c", code, WORKLOADS, base,
                      build("spin.c")], stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     if not line.startswith("target"):

@@ -11,9 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from rprof_e2e import (build, check_accounting, expect, expect_equal, main, note, record,
                        spawn, test, total)
 
-NAMESPACE = ("unshare", "-pf", "--mount-proc")
-OUTER_PROC = ("unshare", "-pf")
-CONTAINER = ("unshare", "-Urpf", "--mount-proc")
+NAMESPACE = ("unshare", "--kill-child", "-pf", "--mount-proc")
+OUTER_PROC = ("unshare", "--kill-child", "-pf")
+CONTAINER = ("unshare", "--kill-child", "-Urpf", "--mount-proc")
 
 # Start "$1" and run the rest with -p and its number, as the first process of a namespace does.
 BESIDE = r"""
@@ -28,7 +28,7 @@ exit $status
 # The same with a program that is in a namespace below: its number is here, its parent unshare.
 BELOW = r"""
 program=$1; shift
-unshare -Urpf --mount-proc "$program" > /dev/null & p=$!
+unshare --kill-child -Urpf --mount-proc "$program" > /dev/null & p=$!
 sleep 0.5
 read -r below < /proc/$p/task/$p/children
 "$@" -p "$below"; status=$?
