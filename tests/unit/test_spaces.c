@@ -26,38 +26,7 @@
 #include "modules.h"
 #include "monotonic.h"
 #include "spaces.h"
-
-static const struct rprof_mapping *mapping_at(const struct space *sp, const void *addr)
-{
-	return space_mapping(sp, (__u64)(size_t)addr);
-}
-
-static struct modules *m_all;
-
-static struct spaces *new_spaces(void)
-{
-	m_all = modules_new(&(struct modules_config){ 0 });
-	return spaces_new(m_all);
-}
-
-static void free_spaces(struct spaces *s)
-{
-	spaces_free(s);
-	modules_free(m_all);
-}
-
-static int read_maps(struct spaces *s, pid_t pid, const struct space **sp)
-{
-	return spaces_read(s, (__u32)pid, NULL, NULL, sp);
-}
-
-static const struct space *read_self(struct spaces *s)
-{
-	const struct space *sp = NULL;
-
-	assert_int_equal(read_maps(s, getpid(), &sp), 0);
-	return sp;
-}
+#include "spaces_of_a_test.h"
 
 static struct module *module_of(const struct rprof_mapping *m)
 {
