@@ -93,16 +93,16 @@ static bool explain_needs(const struct caps_facts *f, struct text *t)
 	return required;
 }
 
-static void add_missing(const struct caps_facts *f, struct text *t, const char *prefix, size_t skip,
-			const char *between)
+/* As docker and podman take them: without "CAP_". */
+static void add_missing(const struct caps_facts *f, struct text *t)
 {
 	const char *separator = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		if (!is_missing(f, &needs[i]))
 			continue;
-		add(t, "%s%s%s", separator, prefix, needs[i].name + skip);
-		separator = between;
+		add(t, "%s--cap-add=%s", separator, needs[i].name + strlen("CAP_"));
+		separator = " ";
 	}
 }
 
@@ -114,7 +114,7 @@ static void explain_remedy(const struct caps_facts *f, struct text *t)
 		return;
 	}
 	add(t, "privileges: we are root without them, as in a container: start it with ");
-	add_missing(f, t, "--cap-add=", strlen("CAP_"), " "); /* docker and podman drop it */
+	add_missing(f, t);
 	add(t, ", or --privileged\n");
 }
 

@@ -114,7 +114,8 @@ static void on_event(void *ctx, const struct sideband_event *e)
 	struct event *grown;
 
 	if (e->kind == SIDEBAND_LOST) {
-		t->lost += e->lost;
+		t->lost += e->lost; /* of whom, nobody knows: there is nothing to happen */
+		return;
 	} else if (!e->tgid || e->tgid == ~0U) {
 		return; /* outside of our pid namespace, or gone */
 	} else if (!is_wanted(t, e)) {
