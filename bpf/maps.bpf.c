@@ -5,6 +5,7 @@
 
 #include "maps.bpf.h"
 #include "scratch.bpf.h"
+#include "python.bpf.h"
 
 struct rprof_ring_map rprof_ring SEC(".maps");
 struct rprof_seen_map rprof_seen SEC(".maps");
@@ -12,6 +13,10 @@ struct rprof_procs_map rprof_procs SEC(".maps");
 struct rprof_tids_map rprof_tids SEC(".maps");
 struct rprof_tables_map rprof_tables SEC(".maps");
 struct rprof_mappings_map rprof_mappings SEC(".maps");
+struct rprof_pythons_map rprof_pythons SEC(".maps");
+struct rprof_code_map rprof_code SEC(".maps");
+struct rprof_threads_map rprof_threads SEC(".maps");
+struct rprof_pyscratch_map rprof_pyscratch SEC(".maps");
 struct rprof_ns_map rprof_ns SEC(".maps");
 struct rprof_counters_map rprof_counters SEC(".maps");
 struct rprof_scratch_map rprof_scratch SEC(".maps");

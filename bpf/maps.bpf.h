@@ -63,6 +63,37 @@ struct rprof_mappings_map {
 	__type(value, struct rprof_mapping);
 };
 
+/* rprof_proc.table -> how the interpreter of that process is read; same writer. 1.2 MiB. */
+struct rprof_pythons_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RPROF_MAX_PROCS);
+	__type(key, u32);
+	__type(value, struct rprof_python);
+};
+
+/* Code objects whose records the ring has accepted, or whose fingerprint was taken. LRU: what is
+ * forgotten is read and sent again. 3 MiB.
+ */
+struct code_key {
+	u64 code;			/* address, tag bits off */
+	u32 tgid;
+	u32 execs;
+};
+
+struct code_known {
+	u64 generation;			/* of code objects, when the fingerprint was taken; 0: none */
+	u32 fingerprint;
+	u32 sent;
+};
+
+struct rprof_code_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct code_key);
+	__type(value, struct code_known);
+};
+
 /* The pid namespace that numbers are of: written by rprof_find_ns, read with RPROF_CONFIG_NESTED. */
 struct rprof_ns_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -90,6 +121,8 @@ extern struct rprof_procs_map rprof_procs SEC(".maps");
 extern struct rprof_tids_map rprof_tids SEC(".maps");
 extern struct rprof_tables_map rprof_tables SEC(".maps");
 extern struct rprof_mappings_map rprof_mappings SEC(".maps");
+extern struct rprof_pythons_map rprof_pythons SEC(".maps");
+extern struct rprof_code_map rprof_code SEC(".maps");
 extern struct rprof_ns_map rprof_ns SEC(".maps");
 extern struct rprof_counters_map rprof_counters SEC(".maps");
 

@@ -23,7 +23,7 @@ struct unwind_frame {
 	u64 ra;			/* return address register of an interrupted frame (s390x r14) */
 };
 
-#define RECORD_WORDS (RPROF_MAX_KERNEL + 2 * RPROF_MAX_NATIVE)
+#define RECORD_WORDS (RPROF_MAX_KERNEL + 2 * RPROF_MAX_NATIVE + 2 * RPROF_MAX_PYTHON)
 
 struct scratch {
 	struct rprof_stack stack;	/* the STACK record; the words follow it */

@@ -237,6 +237,10 @@ void analysis_sample(struct analysis *a, const struct rprof_sample *s)
 		a->c.failed(a->c.ctx, err);
 }
 
+void analysis_code(struct analysis *a, const struct rprof_code *c)
+{
+}
+
 static void on_forgotten(void *ctx, __u64 id)
 {
 	struct analysis *a = ctx;

@@ -33,6 +33,7 @@ void analysis_free(struct analysis *a);
 void analysis_begin_drain(struct analysis *a);
 void analysis_stack(struct analysis *a, const struct rprof_stack *s);
 void analysis_sample(struct analysis *a, const struct rprof_sample *s);
+void analysis_code(struct analysis *a, const struct rprof_code *c);
 void analysis_end_drain(struct analysis *a);
 /* From now on samples of known stacks are counted, and no others: there is no time for more. */
 void analysis_hurry(struct analysis *a);

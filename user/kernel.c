@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch.h"
 #include "btf_file.h"
 #include "log.h"
 #include "rprof/record.h"
@@ -39,6 +40,15 @@ static void pid_offsets(const struct btf_file *btf, struct rprof_config *c)
 		c->task_thread_pid = offset_of(btf, "task_struct", "thread_pid");
 }
 
+/* Where a task's thread pointer is saved when it does not run, from the task_struct on. */
+static __u32 thread_pointer(const struct btf_file *btf)
+{
+	__u32 thread = offset_of(btf, "task_struct", "thread");
+	int member = btf_file_member(btf, "thread_struct", ARCH_THREAD_POINTER, NULL);
+
+	return thread && member >= 0 ? thread + (__u32)member : 0;
+}
+
 void kernel_offsets(struct rprof_config *c)
 {
 	struct btf_file btf;
@@ -57,6 +67,8 @@ void kernel_offsets(struct rprof_config *c)
 		c->task_signal = 0;
 	c->task_pid = offset_of(&btf, "task_struct", "pid");
 	c->task_tgid = offset_of(&btf, "task_struct", "tgid");
+	c->task_start = offset_of(&btf, "task_struct", "start_time");
+	c->task_tp = thread_pointer(&btf);
 	pid_offsets(&btf, c);
 	btf_file_close(&btf);
 }

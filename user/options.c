@@ -31,7 +31,7 @@
 /* Subcommands and options that are planned, so that their error is not "unknown". */
 static const char *const later_commands[] = { "dump", "top", "report", "diff" };
 static const char *const later_options[] = {
-	"-e", "--event", "--mode", "--cgroup", "-i", "--idle", "-g", "--gil", "--no-native",
+	"-e", "--event", "--mode", "--cgroup", "-i", "--idle", "-g", "--gil",
 };
 
 static bool in_list(const char *word, const char *const *list, size_t n)
@@ -131,6 +131,19 @@ static int take_output(struct options *o, const char *what, const char *value)
 	return o->output ? 0 : -ENOMEM;
 }
 
+static int take_python(struct options *o, const char *what, const char *value)
+{
+	static const char *const modes[] = { "auto", "off", "require" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (!strcmp(value, modes[i])) {
+			o->python = i;
+			return 0;
+		}
+	}
+	return fail_value(o, what, value, "expected auto, off or require");
+}
+
 static int take_value(struct options *o, int id, const char *what, const char *value)
 {
 	switch (id) {
@@ -150,6 +163,8 @@ static int take_value(struct options *o, int id, const char *what, const char *v
 		return take_output(o, what, value);
 	case OPT_FORMAT:
 		return take_format(o, what, value);
+	case OPT_PYTHON:
+		return take_python(o, what, value);
 	case OPT_MAX_LOSS:
 		if (quantity_percent(value, &o->max_loss))
 			return fail_value(o, what, value, "expected " QUANTITY_PERCENT_ALLOWED);
@@ -159,55 +174,43 @@ static int take_value(struct options *o, int id, const char *what, const char *v
 	}
 }
 
+/* Options that set a bool. */
+static const struct {
+	int id;
+	size_t offset;
+} flags[] = {
+	{ OPT_ALL, offsetof(struct options, all) },
+	{ OPT_SUBPROCESSES, offsetof(struct options, subprocesses) },
+	{ OPT_AS_ROOT, offsetof(struct options, as_root) },
+	{ OPT_KERNEL_ONLY, offsetof(struct options, kernel_only) },
+	{ OPT_USER_ONLY, offsetof(struct options, user_only) },
+	{ OPT_NO_NATIVE, offsetof(struct options, no_native) },
+	{ OPT_NO_CACHE, offsetof(struct options, no_cache) },
+	{ OPT_VERIFY, offsetof(struct options, verify) },
+	{ OPT_ANNOTATE, offsetof(struct options, annotate) },
+	{ OPT_THREADS, offsetof(struct options, per_thread) },
+	{ OPT_FULL_FILENAMES, offsetof(struct options, full_filenames) },
+	{ OPT_NO_LINES, offsetof(struct options, no_lines) },
+	{ OPT_NATIVE_ALL, offsetof(struct options, native_all) },
+	{ OPT_NO_DEMANGLE, offsetof(struct options, no_demangle) },
+	{ OPT_INLINES, offsetof(struct options, inlines) },
+	{ OPT_JSON, offsetof(struct options, json) },
+	{ OPT_STATS, offsetof(struct options, stats) },
+	{ OPT_QUIET, offsetof(struct options, quiet) },
+};
+
 static void take_flag(struct options *o, int id)
 {
-	switch (id) {
-	case OPT_ALL:
-		o->all = true;
-		break;
-	case OPT_SUBPROCESSES:
-		o->subprocesses = true;
-		break;
-	case OPT_NO_DEMANGLE:
-		o->no_demangle = true;
-		break;
-	case OPT_INLINES:
-		o->inlines = true;
-		break;
-	case OPT_JSON:
-		o->json = true;
-		break;
-	case OPT_KERNEL_ONLY:
-		o->kernel_only = true;
-		break;
-	case OPT_USER_ONLY:
-		o->user_only = true;
-		break;
-	case OPT_ANNOTATE:
-		o->annotate = true;
-		break;
-	case OPT_THREADS:
-		o->per_thread = true;
-		break;
-	case OPT_VERBOSE:
-		o->verbose++;
-		break;
-	case OPT_QUIET:
-		o->quiet = true;
-		break;
-	case OPT_STATS:
-		o->stats = true;
-		break;
-	case OPT_AS_ROOT:
-		o->as_root = true;
-		break;
-	case OPT_HELP:
-		o->action = OPTIONS_HELP;
-		break;
-	case OPT_VERSION:
-		o->action = OPTIONS_VERSION;
-		break;
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		if (flags[i].id == id)
+			*(bool *)((char *)o + flags[i].offset) = true;
 	}
+	if (id == OPT_VERBOSE)
+		o->verbose++;
+	else if (id == OPT_HELP)
+		o->action = OPTIONS_HELP;
+	else if (id == OPT_VERSION)
+		o->action = OPTIONS_VERSION;
 }
 
 /* What popt did not understand. @word: the option as it was written */
@@ -317,6 +320,16 @@ static int check_together(struct options *o)
 			    given[0], given[1]);
 	if (o->kernel_only && o->user_only)
 		return fail(o, "-K and -U: expected only one of them (both kinds is the default)");
+	if (o->no_native && (o->kernel_only || o->native_all))
+		return fail(o, "--no-native and %s: expected only one of them",
+			    o->kernel_only ? "-K" : "--native-all");
+	if (o->python == OPTIONS_PYTHON_OFF && (o->no_native || o->verify || o->native_all))
+		return fail(o, "--python=off and %s: expected only one of them",
+			    o->no_native ? "--no-native" :
+			    o->verify	 ? "--verify" :
+					   "--native-all");
+	if (o->no_cache && o->verify)
+		return fail(o, "--no-cache and --verify: expected only one of them");
 	if (o->quiet && o->verbose)
 		return fail(o, "-q and -v: expected only one of them");
 	if (o->json)

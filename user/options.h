@@ -19,6 +19,12 @@ enum options_action {
 	OPTIONS_CHECK,
 };
 
+enum options_python {
+	OPTIONS_PYTHON_AUTO,
+	OPTIONS_PYTHON_OFF,
+	OPTIONS_PYTHON_REQUIRE,		/* an interpreter that cannot be read is an error */
+};
+
 struct options {
 	enum options_action action;
 	__u32 *pids;			/* -p, in order, no duplicates */
@@ -35,6 +41,10 @@ struct options {
 	int verbose;			/* number of -v */
 	bool quiet, stats, as_root;
 	bool no_demangle, inlines;
+	enum options_python python;
+	bool no_native, native_all;	/* of user frames: Python alone; the interpreter's own, too */
+	bool full_filenames, no_lines;
+	bool no_cache, verify;
 	bool json;			/* check --json */
 	double max_loss;		/* percent; < 0: not given */
 	char **command;			/* NULL-terminated, the end of argv; NULL if none */

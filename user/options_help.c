@@ -46,6 +46,14 @@ static struct poptOption sampling_rows[] = {
 	  "kernel frames only", NULL },
 	{ "user-only",	 'U', FLAG,		 NULL, OPT_USER_ONLY,
 	  "user frames only", NULL },
+	{ "no-native",	 0,   FLAG,		 NULL, OPT_NO_NATIVE,
+	  "of user frames, Python's only", NULL },
+	{ "python",	 0,   VALUE,		 NULL, OPT_PYTHON,
+	  "auto; off: no Python frames; require: fail without", "MODE" },
+	{ "no-cache",	 0,   FLAG,		 NULL, OPT_NO_CACHE,
+	  "use nothing of a thread's last sample, to compare", NULL },
+	{ "verify",	 0,   FLAG,		 NULL, OPT_VERIFY,
+	  "walk Python frames twice, with and without, and compare", NULL },
 	POPT_TABLEEND
 };
 
@@ -58,6 +66,12 @@ static struct poptOption output_rows[] = {
 	  "mark kernel frames with _[k]", NULL },
 	{ "threads",	 't', FLAG,		 NULL, OPT_THREADS,
 	  "separate threads: comm-pid/tid", NULL },
+	{ "full-filenames", 0, FLAG,		 NULL, OPT_FULL_FILENAMES,
+	  "whole paths of Python files", NULL },
+	{ "no-lines",	 0,   FLAG,		 NULL, OPT_NO_LINES,
+	  "Python functions without line numbers", NULL },
+	{ "native-all",	 0,   FLAG,		 NULL, OPT_NATIVE_ALL,
+	  "show the interpreter's own C functions, too", NULL },
 	{ "no-demangle", 0,   FLAG,		 NULL, OPT_NO_DEMANGLE,
 	  "names of C++, Rust and D as the linker has them", NULL },
 	{ "inlines",	 0,   FLAG,		 NULL, OPT_INLINES,

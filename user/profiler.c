@@ -103,10 +103,17 @@ static void on_space(void *ctx, const struct rprof_space *s)
 		cputime_on_exec(p->cputime, s->tgid);
 }
 
+static void on_code(void *ctx, const struct rprof_code *c)
+{
+	struct profiler *p = ctx;
+
+	analysis_code(p->analysis, c);
+}
+
 static int open_session(struct profiler *p)
 {
 	const struct options *o = p->o;
-	const struct session_sink sink = { p, on_drain, on_stack, on_sample, on_space };
+	const struct session_sink sink = { p, on_drain, on_stack, on_sample, on_space, on_code };
 	struct session_config config = {
 		.period_ns = 1000000000ULL / o->frequency,
 		.ring_size = RING_SIZE,
@@ -116,7 +123,9 @@ static int open_session(struct profiler *p)
 			  o->n_tids ? RPROF_FILTER_TID :
 				      RPROF_FILTER_TGID,
 		.flags = (o->kernel_only ? RPROF_CONFIG_NO_USER : 0) |
-			 (o->user_only ? RPROF_CONFIG_NO_KERNEL : 0),
+			 (o->user_only ? RPROF_CONFIG_NO_KERNEL : 0) |
+			 (o->no_cache ? RPROF_CONFIG_NO_CACHE : 0) |
+			 (o->verify ? RPROF_CONFIG_VERIFY : 0),
 	};
 
 	p->account.period_ns = config.period_ns;

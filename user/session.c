@@ -57,6 +57,9 @@ static int on_record(void *ctx, void *data, size_t size)
 	case RPROF_RECORD_SPACE:
 		s->sink.space(s->sink.ctx, data);
 		break;
+	case RPROF_RECORD_CODE:
+		s->sink.code(s->sink.ctx, data);
+		break;
 	}
 	/* More may come than we can handle: others want to be heard, too. Stops the consumer. */
 	return monotonic_ns() > s->deadline_ns ? -ECANCELED : 0;
@@ -179,7 +182,8 @@ static int attach(struct session *s)
 	err = tables_new(bpf_map__fd(s->bpf->maps.rprof_tables),
 			 bpf_map__max_entries(s->bpf->maps.rprof_tables),
 			 bpf_map__fd(s->bpf->maps.rprof_mappings),
-			 bpf_map__max_entries(s->bpf->maps.rprof_mappings), &s->tables);
+			 bpf_map__max_entries(s->bpf->maps.rprof_mappings),
+			 bpf_map__fd(s->bpf->maps.rprof_pythons), &s->tables);
 	if (err) {
 		log_error("cannot map the mapping tables: %s", strerror(-err));
 		return err;
@@ -340,6 +344,25 @@ int session_publish(struct session *s, const struct space *space, __u32 execs)
 		return -ENOENT;
 	return tables_publish(s->tables, proc.table, space->number, execs, space->mappings,
 			      space->n_mappings);
+}
+
+int session_set_python(struct session *s, __u32 tgid, const struct rprof_python *p, __u32 execs)
+{
+	struct rprof_proc proc;
+	int err = find_proc(s, tgid, &proc);
+
+	if (err)
+		return err;
+	if (proc.table == RPROF_NO_TABLE)
+		return -ENOENT;
+	tables_set_python(s->tables, proc.table, p, execs);
+	return 0;
+}
+
+void session_hash_keys(const struct session *s, __u64 *seed, __u64 *key)
+{
+	*seed = s->bpf->rodata->rprof_config.hash_seed;
+	*key = s->bpf->rodata->rprof_config.hash_key;
 }
 
 int session_start(struct session *s)

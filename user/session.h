@@ -34,6 +34,7 @@ struct session_sink {
 	void (*stack)(void *ctx, const struct rprof_stack *s);
 	void (*sample)(void *ctx, const struct rprof_sample *s);
 	void (*space)(void *ctx, const struct rprof_space *s);
+	void (*code)(void *ctx, const struct rprof_code *c);
 };
 
 /* Load the programs. Return: 0 or -errno, logged with object, reason and remedy. */
@@ -59,6 +60,18 @@ int session_follow(struct session *s, __u32 tgid, __u32 flags, __u32 *table);
 int session_give_table(struct session *s, __u32 tgid, __u32 *table);
 /* Does the kernel side follow children? False: not asked to, or no BTF; -s needs another way then. */
 bool session_follows_forks(const struct session *s);
+
+/*
+ * session_set_python() - how the interpreter of a followed process is read; NULL: none.
+ * @p: .execs is not looked at
+ * @execs: the image that it was found in (session_execs())
+ *
+ * Through shared memory: no program is held up. Return: 0; -ENOENT: it has ended, or has no table yet.
+ */
+int session_set_python(struct session *s, __u32 tgid, const struct rprof_python *p, __u32 execs);
+
+/* The keys of hash.h that this run has. */
+void session_hash_keys(const struct session *s, __u64 *seed, __u64 *key);
 
 /* No more samples of @tgid match, if the kernel side has not seen to that yet; gives @table back. */
 void session_unfollow(struct session *s, __u32 tgid, __u32 table);

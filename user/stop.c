@@ -22,6 +22,10 @@ static const char *const names[] = {
 	[RPROF_STOP_LOST_SPACE] = "process record refused",
 	[RPROF_STOP_OTHER_NS] = "outside of this pid namespace",
 	[RPROF_STOP_LOST_CHILD] = "child process not followed",
+	[RPROF_STOP_NO_STATE] = "no thread state",
+	[RPROF_STOP_STATE_LOST] = "thread state not found",
+	[RPROF_STOP_BAD_FRAME] = "not a Python frame",
+	[RPROF_STOP_LOST_CODE] = "code record refused",
 };
 
 _Static_assert(ARRAY_SIZE(names) == RPROF_STOP_MAX, "a stop without words");
@@ -40,6 +44,7 @@ bool stop_is_loss(unsigned int stop)
 	case RPROF_STOP_LOST_SCRATCH:
 	case RPROF_STOP_LOST_SPACE:
 	case RPROF_STOP_LOST_CHILD:
+	case RPROF_STOP_LOST_CODE:
 		return true;
 	default:
 		return false;

@@ -19,8 +19,10 @@ struct run {
 struct tables {
 	struct rprof_table *tables;
 	struct rprof_mapping *mappings;
+	struct rprof_python *pythons;	/* n_tables */
 	__u32 n_tables, n_mappings;
 	size_t tables_len, mappings_len; /* of the shared mappings; 0: not ours to unmap */
+	size_t pythons_len;
 	unsigned char *taken;		/* per table */
 	struct run *runs;		/* given back, sorted by first */
 	size_t n_runs, cap_runs;
@@ -102,7 +104,7 @@ static int take_run(struct tables *t, __u32 count, __u32 *first)
 }
 
 int tables_over(struct rprof_table *tables, __u32 n_tables, struct rprof_mapping *mappings,
-		__u32 n_mappings, struct tables **out)
+		__u32 n_mappings, struct rprof_python *pythons, struct tables **out)
 {
 	struct tables *t = calloc(1, sizeof(*t));
 
@@ -112,6 +114,7 @@ int tables_over(struct rprof_table *tables, __u32 n_tables, struct rprof_mapping
 	t->n_tables = n_tables;
 	t->mappings = mappings;
 	t->n_mappings = n_mappings;
+	t->pythons = pythons;
 	t->taken = calloc(n_tables, 1);
 	if (!t->taken || insert_run(t, 0, (struct run){ 0, n_mappings, 0 })) {
 		tables_free(t);
@@ -128,31 +131,29 @@ static void *map_array(int fd, size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-int tables_new(int tables_fd, __u32 n_tables, int mappings_fd, __u32 n_mappings,
+int tables_new(int tables_fd, __u32 n_tables, int mappings_fd, __u32 n_mappings, int pythons_fd,
 	       struct tables **out)
 {
-	size_t tables_len = n_tables * sizeof(struct rprof_table);
-	size_t mappings_len = n_mappings * sizeof(struct rprof_mapping);
-	void *tables, *mappings;
-	int err;
+	const size_t tables_len = n_tables * sizeof(struct rprof_table);
+	const size_t mappings_len = n_mappings * sizeof(struct rprof_mapping);
+	const size_t pythons_len = n_tables * sizeof(struct rprof_python);
+	struct tables *t;
+	int err = tables_over(NULL, n_tables, NULL, n_mappings, NULL, &t);
 
-	tables = map_array(tables_fd, tables_len);
-	if (!tables)
-		return -errno;
-	mappings = map_array(mappings_fd, mappings_len);
-	if (!mappings) {
+	if (err)
+		return err;
+	t->tables = map_array(tables_fd, tables_len);
+	t->mappings = map_array(mappings_fd, mappings_len);
+	t->pythons = map_array(pythons_fd, pythons_len);
+	t->tables_len = t->tables ? tables_len : 0;
+	t->mappings_len = t->mappings ? mappings_len : 0;
+	t->pythons_len = t->pythons ? pythons_len : 0;
+	if (!t->tables || !t->mappings || !t->pythons) {
 		err = -errno;
-		munmap(tables, tables_len);
+		tables_free(t);
 		return err;
 	}
-	err = tables_over(tables, n_tables, mappings, n_mappings, out);
-	if (err) {
-		munmap(tables, tables_len);
-		munmap(mappings, mappings_len);
-		return err;
-	}
-	(*out)->tables_len = tables_len;
-	(*out)->mappings_len = mappings_len;
+	*out = t;
 	return 0;
 }
 
@@ -164,6 +165,8 @@ void tables_free(struct tables *t)
 		munmap(t->tables, t->tables_len);
 	if (t->mappings_len)
 		munmap(t->mappings, t->mappings_len);
+	if (t->pythons_len)
+		munmap(t->pythons, t->pythons_len);
 	free(t->taken);
 	free(t->runs);
 	free(t);
@@ -193,6 +196,7 @@ static void replace_run(struct tables *t, __u32 index, struct rprof_run run)
 
 void tables_give_back(struct tables *t, __u32 index)
 {
+	tables_set_python(t, index, NULL, 0);
 	replace_run(t, index, (struct rprof_run){});
 	t->taken[index] = 0;
 }
@@ -207,4 +211,17 @@ int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
 		memcpy(&t->mappings[run.first], mappings, n * sizeof(*mappings));
 	replace_run(t, index, err ? (struct rprof_run){} : run);
 	return err;
+}
+
+void tables_set_python(struct tables *t, __u32 index, const struct rprof_python *p, __u32 execs)
+{
+	struct rprof_python *to = &t->pythons[index];
+
+	/* Void while it is written. A program that is reading it now masks what it takes. */
+	__atomic_store_n(&to->execs, 0, __ATOMIC_SEQ_CST);
+	if (!p)
+		return;
+	memcpy((char *)to + sizeof(to->execs), (const char *)p + sizeof(p->execs),
+	       sizeof(*p) - sizeof(p->execs));
+	__atomic_store_n(&to->execs, execs + 1, __ATOMIC_SEQ_CST);
 }

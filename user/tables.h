@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The mapping tables that the kernel side reads, written through shared memory: rprof_tables and
- * rprof_mappings of include/rprof/config.h.
+ * The tables that the kernel side reads, written through shared memory: rprof_tables, rprof_mappings
+ * and rprof_pythons of include/rprof/config.h.
  */
 #ifndef RPROF_TABLES_H
 #define RPROF_TABLES_H
@@ -13,12 +13,12 @@
 
 struct tables;
 
-/* Maps the two arrays; the descriptors stay the caller's. Return: 0 or -errno. */
-int tables_new(int tables_fd, __u32 n_tables, int mappings_fd, __u32 n_mappings,
+/* Maps the three arrays, the last of as many elements as the first; the descriptors stay the caller's. Return: 0 or -errno. */
+int tables_new(int tables_fd, __u32 n_tables, int mappings_fd, __u32 n_mappings, int pythons_fd,
 	       struct tables **out);
 /* The same over plain memory, for tests. */
 int tables_over(struct rprof_table *tables, __u32 n_tables, struct rprof_mapping *mappings,
-		__u32 n_mappings, struct tables **out);
+		__u32 n_mappings, struct rprof_python *pythons, struct tables **out);
 void tables_free(struct tables *t);
 
 /* A free table for one process. Return: 0 or -E2BIG. */
@@ -34,6 +34,9 @@ void tables_give_back(struct tables *t, __u32 index);
  */
 int tables_publish(struct tables *t, __u32 index, __u32 space, __u32 execs,
 		   const struct rprof_mapping *mappings, size_t n);
+
+/* How the interpreter of the process of @index is read; NULL: none. @execs: its image. */
+void tables_set_python(struct tables *t, __u32 index, const struct rprof_python *p, __u32 execs);
 
 #define TABLES_GRACE_NS 100000000ULL /* a sample takes some microseconds */
 

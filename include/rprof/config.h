@@ -21,6 +21,8 @@ enum rprof_filter {
 #define RPROF_CONFIG_NO_KERNEL 1u	/* -U */
 #define RPROF_CONFIG_NO_USER 2u		/* -K */
 #define RPROF_CONFIG_NESTED 4u		/* numbers of processes are those of rprof_ns, not the first */
+#define RPROF_CONFIG_NO_CACHE 8u	/* --no-cache: nothing of a thread's last sample is used */
+#define RPROF_CONFIG_VERIFY 16u		/* --verify: each Python walk is done twice, and compared */
 
 /* Read-only data of the BPF object. Offsets are bytes into kernel structs, from the kernel's BTF. */
 struct rprof_config {
@@ -44,6 +46,8 @@ struct rprof_config {
 	__u32 pid_numbers;		/* .numbers, one struct upid per level; its nr is at 0 */
 	__u32 upid_ns;			/* struct upid.ns, */
 	__u32 upid_size;		/* and sizeof */
+	__u32 task_tp;			/* offset of the saved thread pointer, from task_struct; 0 */
+	__u32 task_start;		/* offset of task_struct.start_time; 0: unknown */
 	__u32 reserved;
 };
 
@@ -105,7 +109,93 @@ struct rprof_mapping {
 	__u32 flags;
 };
 
-_Static_assert(sizeof(struct rprof_config) == 88, "config layout");
+/* Bits of rprof_python.flags. */
+#define RPROF_PYTHON_FREE_THREADED 1u	/* built without the GIL */
+#define RPROF_PYTHON_FRAME_OBJECTS 2u	/* 3.9, 3.10: a chain of PyFrameObject, f_lasti in .f_instr */
+#define RPROF_PYTHON_LASTI_BYTES 4u	/* 3.9: f_lasti counts bytes, not code units */
+#define RPROF_PYTHON_CFRAME 8u		/* 3.11, 3.12: .ts_frame points to a _PyCFrame */
+#define RPROF_PYTHON_IS_ENTRY 16u	/* 3.11: .f_entry is a flag of the frame, there are no shims */
+#define RPROF_PYTHON_BASE_FRAME 32u	/* 3.15: chains end at tstate + .ts_base_frame's value */
+#define RPROF_PYTHON_GENERATION                                                                    \
+	64u /* 3.14: .interp_generation changes when a code object is freed */
+#define RPROF_PYTHON_CODE_VERSION 128u	/* 3.12: .co_version is never given twice, unless 0 */
+#define RPROF_PYTHON_NATIVE_TID 256u	/* .ts_native_tid counts: the target is in our pid namespace */
+#define RPROF_PYTHON_GC_FRAME 512u	/* 3.15: gc.frame */
+#define RPROF_PYTHON_STATUS 1024u	/* 3.12: .ts_status has the bit bound_gilstate */
+
+/*
+ * Element of rprof_pythons, at the index of the process's table: how to read the interpreter of this
+ * process. Offsets are bytes; 0 where the flags say that the version has no such thing. All were
+ * validated by user space for their meaning; the programs mask them all the same. Written by user
+ * space through a shared mapping, .execs last; a new image makes it void.
+ */
+struct rprof_python {
+	__u32 execs;			/* 1 + rprof_proc.execs of the image described; 0: none */
+	__u16 version;			/* PY_VERSION_HEX >> 16 */
+	__u16 flags;			/* RPROF_PYTHON_* */
+	__u64 runtime;			/* address of _PyRuntime */
+	__u64 code_type;		/* address of PyCode_Type */
+	/* _PyRuntimeState */
+	__u32 runtime_interpreters;	/* interpreters.head */
+	__u32 runtime_current;		/* up to 3.11: gilstate.tstate_current */
+	__u32 runtime_finalizing;
+	/* PyInterpreterState */
+	__u32 interp_next;
+	__u32 interp_threads;		/* threads.head */
+	__u32 interp_generation;	/* code_object_generation, u64 */
+	__u32 interp_collecting;	/* gc.collecting, int */
+	__u32 interp_gc_frame;		/* gc.frame */
+	/* PyThreadState */
+	__u16 ts_read;			/* bytes from its start that hold what follows, at most 512 */
+	__u16 ts_next;
+	__u16 ts_interp;
+	__u16 ts_frame;			/* current_frame, frame, or cframe */
+	__u16 ts_base_frame;
+	__u16 ts_thread_id;
+	__u16 ts_native_tid;
+	__u16 ts_status;
+	__u16 ts_chunk;			/* datastack_chunk; 0: none (3.9, 3.10) */
+	__u16 ts_executor;		/* current_executor; 0: none */
+	/* _PyCFrame */
+	__u16 cframe_frame;		/* current_frame */
+	__u16 cframe_previous;
+	/* _PyInterpreterFrame or PyFrameObject */
+	__u16 f_read;			/* bytes from its start that hold what follows, at most 128 */
+	__u16 f_code;			/* f_executable, f_code */
+	__u16 f_previous;		/* f_back */
+	__u16 f_instr;			/* instr_ptr, prev_instr, f_lasti */
+	__u16 f_owner;			/* u8; 3 and more: an entry frame */
+	__u16 f_entry;			/* is_entry, u8 */
+	__u16 f_tlbc;			/* tlbc_index, s32 */
+	__u16 f_tags;			/* mask of the tag bits of .f_code: 0, 1 or 7 */
+	/* PyCodeObject */
+	__u16 co_type;			/* ob_type */
+	__u16 co_read;			/* bytes from .co_type on that hold all but the last two, <= 192 */
+	__u16 co_from;			/* from here to their end is what identifies it, see hash.h */
+	__u16 co_name;			/* co_qualname, co_name before 3.11 */
+	__u16 co_filename;
+	__u16 co_lines;			/* co_linetable, co_lnotab */
+	__u16 co_firstlineno;
+	__u16 co_version;
+	__u16 co_code;			/* first instruction (co_code_adaptive); unused before 3.11 */
+	__u16 co_tlbc;
+	/* PyUnicodeObject, PyBytesObject */
+	__u16 str_length;
+	__u16 str_hash;			/* cached hash, -1: none */
+	__u16 str_state;		/* u32 */
+	__u16 str_ascii;		/* first byte of an ASCII string */
+	__u16 str_compact;		/* and of another compact one */
+	__u16 str_kind_shift;		/* of .kind in the state, counted from bit 0 of a native u32, */
+	__u16 str_compact_bit;		/* of .compact, */
+	__u16 str_ascii_bit;		/* of .ascii */
+	__u16 bytes_size;		/* ob_size */
+	__u16 bytes_data;		/* ob_sval */
+	__u16 status_bit;		/* of bound_gilstate in a native u32 at .ts_status */
+	__u16 reserved[3];
+};
+
+_Static_assert(sizeof(struct rprof_config) == 96, "config layout");
+_Static_assert(sizeof(struct rprof_python) == 144, "python layout");
 _Static_assert(sizeof(struct rprof_ns) == 16, "ns layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
 _Static_assert(sizeof(struct rprof_table) == 40, "table layout");

@@ -11,11 +11,12 @@
 #define RPROF_COMM_LEN 16		/* TASK_COMM_LEN, include/linux/sched.h */
 #define RPROF_MAX_KERNEL 127		/* kernel.perf_event_max_stack's default */
 #define RPROF_MAX_NATIVE 512
+#define RPROF_MAX_PYTHON 1088		/* 1,024 frames and what the shims between them take */
 
 enum rprof_record_type {
 	RPROF_RECORD_SAMPLE = 1,
 	RPROF_RECORD_STACK = 2,
-	RPROF_RECORD_CODE = 3,		/* Python code objects: not sent yet */
+	RPROF_RECORD_CODE = 3,
 	RPROF_RECORD_SPACE = 4,
 };
 
@@ -68,9 +69,35 @@ struct rprof_native_frame {
 	__u64 flags;			/* enum rprof_how | RPROF_NATIVE_* */
 };
 
+/* Bits of rprof_python_frame.where: the flags of a Python frame, above the instruction. */
+#define RPROF_PY_INSTR 0x00ffffffu	/* mask: index of the instruction, in code units of 2 bytes */
+#define RPROF_PY_SHIM 0x01000000u	/* no frame: the evaluator was entered here. See below */
+#define RPROF_PY_NEXT 0x02000000u	/* no frame: the walk stopped before it; .code: its address */
+#define RPROF_PY_GENERATOR 0x04000000u	/* of a generator or coroutine */
+#define RPROF_PY_NOT_STARTED 0x08000000u /* no instruction of it was run: its first line */
+#define RPROF_PY_NO_INSTR 0x10000000u	/* the instruction is not known: no line */
+#define RPROF_PY_COARSE 0x20000000u	/* run by jitted code: the line is that of an earlier one */
+#define RPROF_PY_GC 0x40000000u		/* it started the collection that is running */
+#define RPROF_PY_ENTRY 0x80000000u	/* 3.9, 3.10: an activation of the evaluator of its own */
+
 /*
- * A distinct stack, sent once, before its first SAMPLE. Followed by __u64 kernel[n_kernel] and
- * struct rprof_native_frame native[n_native], leaf first both.
+ * Leaf first, as the interpreter links them. Where the evaluator was entered from C there is a SHIM
+ * behind (rootward of) the frames that it runs: its .code is 1 + the index in native[] of the frame
+ * that holds it, which is that activation of the evaluator; 0: in none that was walked. From 3.12 on
+ * it is the interpreter's own entry frame, in 3.11 a _PyCFrame; both lie on the C stack, so that no
+ * guess is needed to merge the two: native frames leafward of that index were called from the
+ * Python frames between this shim and the one before.
+ */
+struct rprof_python_frame {
+	__u64 code;			/* address of the code object */
+	__u32 fingerprint;		/* keyed hash of what identifies it; 0: it could not be read */
+	__u32 where;			/* RPROF_PY_* */
+};
+
+/*
+ * A distinct stack, sent once, before its first SAMPLE. Followed by __u64 kernel[n_kernel],
+ * struct rprof_native_frame native[n_native] and struct rprof_python_frame python[n_python], all
+ * leaf first. stop_python is NONE where no interpreter is known in the process.
  */
 struct rprof_stack {
 	struct rprof_header h;
@@ -81,7 +108,7 @@ struct rprof_stack {
 	char comm[RPROF_COMM_LEN];	/* as the kernel has it; hostile bytes */
 	__u16 n_kernel;
 	__u16 n_native;
-	__u16 n_python;			/* 0 for now */
+	__u16 n_python;
 	__u8 stop_kernel;		/* enum rprof_stop */
 	__u8 stop_native;
 	__u8 stop_python;
@@ -106,14 +133,55 @@ struct rprof_space {
 	__u8 reserved[3];
 };
 
+/* What a code object says, as it was captured. */
+struct rprof_code_text {
+	__u64 addr;			/* of its first byte; 0: none, or an object of another kind */
+	__u32 length;			/* in code points (bytes of a line table) */
+	__u16 captured;			/* bytes that follow: all of it, or none */
+	__u8 kind;			/* bytes per code point: 1, 2, 4; 0: no string that is known */
+	__u8 ascii;			/* of kind 1: ASCII, else Latin-1 */
+};
+
+enum rprof_code_part {
+	RPROF_CODE_NAME,		/* co_qualname; co_name before 3.11 */
+	RPROF_CODE_FILE,		/* co_filename */
+	RPROF_CODE_LINES,		/* co_linetable; co_lnotab in 3.9 */
+	RPROF_CODE_PARTS
+};
+
+#define RPROF_MAX_CODE_NAME 256		/* bytes; longer ones user space reads itself */
+#define RPROF_MAX_CODE_FILE 512
+#define RPROF_MAX_CODE_LINES 4096
+
+/*
+ * A code object, sent before the first STACK that has its address and fingerprint, unless the ring
+ * or the budget of the sample had no room. Followed by the captured bytes of its parts in order,
+ * each padded with zeros to 8.
+ */
+struct rprof_code {
+	struct rprof_header h;
+	__u64 time_ns;
+	__u64 code;			/* address */
+	__u32 fingerprint;
+	__u32 tgid;
+	__u32 execs;			/* of the image it is of, as SPACE records count them */
+	__s32 firstlineno;
+	__u16 version;			/* of the interpreter: 0x030f */
+	__u16 reserved[3];
+	struct rprof_code_text parts[RPROF_CODE_PARTS];
+};
+
 #define RPROF_MAX_STACK_LEN                                                                        \
 	(sizeof(struct rprof_stack) + RPROF_MAX_KERNEL * sizeof(__u64) +                           \
-	 RPROF_MAX_NATIVE * sizeof(struct rprof_native_frame))
+	 RPROF_MAX_NATIVE * sizeof(struct rprof_native_frame) +                                    \
+	 RPROF_MAX_PYTHON * sizeof(struct rprof_python_frame))
 
 _Static_assert(sizeof(struct rprof_header) == 8, "header layout");
 _Static_assert(sizeof(struct rprof_sample) == 48, "sample layout");
 _Static_assert(sizeof(struct rprof_native_frame) == 16, "native frame layout");
+_Static_assert(sizeof(struct rprof_python_frame) == 16, "python frame layout");
 _Static_assert(sizeof(struct rprof_stack) == 64, "stack layout");
+_Static_assert(sizeof(struct rprof_code) == 96, "code layout");
 _Static_assert(sizeof(struct rprof_space) == 32, "space layout");
 
 #endif

@@ -33,6 +33,12 @@ enum rprof_stop {
 	RPROF_STOP_OTHER_NS = 15,	/* a walk: task outside of our pid namespace, its user part */
 	RPROF_STOP_LOST_CHILD = 16,	/* not a sample: a child process not followed, no room */
 
+	/* Ends of a Python walk; DEPTH, FAULT and UNALIGNED end one, too. */
+	RPROF_STOP_NO_STATE = 17,	/* this thread has no thread state: it runs no Python code */
+	RPROF_STOP_STATE_LOST = 18,	/* its thread state could not be found: memory, or too many */
+	RPROF_STOP_BAD_FRAME = 19,	/* what should be a frame of the interpreter is none */
+	RPROF_STOP_LOST_CODE = 20,	/* not a sample: a CODE record the ring refused */
+
 	RPROF_STOP_MAX
 };
 
@@ -48,6 +54,17 @@ enum rprof_count {
 	RPROF_COUNT_READS,		/* window reads of user stacks */
 	RPROF_COUNT_READ_FAULTS,	/* and those that failed and were narrowed */
 	RPROF_COUNT_SEARCHES,		/* mapping searches: neither remembered mapping held it */
+	RPROF_COUNT_CODES,		/* CODE records accepted by the ring */
+	RPROF_COUNT_STATE_HITS,		/* thread states where the last sample found them */
+	RPROF_COUNT_STATE_MISSES,	/* and those that were searched for */
+	RPROF_COUNT_PY_READS,		/* reads of interpreter memory */
+	RPROF_COUNT_PY_FAULTS,		/* and those that failed */
+	RPROF_COUNT_WINDOW_HITS,	/* Python frames that lay in a window read already */
+	RPROF_COUNT_FRAMES_EQUAL,	/* whose code object was known without a read */
+	RPROF_COUNT_FRAMES_NEW,		/* and those whose code object was read */
+	RPROF_COUNT_UNCHANGED,		/* stacks with Python frames equal to the thread's last one */
+	RPROF_COUNT_VERIFIED,		/* --verify: Python walks that were done twice */
+	RPROF_COUNT_MISMATCHES,		/* and those that differed */
 
 	RPROF_COUNT_MAX
 };

@@ -16,6 +16,7 @@
 
 static struct rprof_table table_mem[N_TABLES];
 static struct rprof_mapping mapping_mem[N_MAPPINGS];
+static struct rprof_python python_mem[N_TABLES];
 static struct rprof_mapping some[N_MAPPINGS];
 
 /* The run of a table that counts. */
@@ -31,7 +32,8 @@ static struct tables *make(void)
 	memset(table_mem, 0, sizeof(table_mem));
 	for (unsigned int i = 0; i < N_MAPPINGS; i++)
 		some[i] = (struct rprof_mapping){ .start = 4096ULL * i, .end = 4096ULL * (i + 1) };
-	assert_int_equal(tables_over(table_mem, N_TABLES, mapping_mem, N_MAPPINGS, &t), 0);
+	assert_int_equal(tables_over(table_mem, N_TABLES, mapping_mem, N_MAPPINGS, python_mem, &t),
+			 0);
 	return t;
 }
 
@@ -142,16 +144,32 @@ static void runs_never_overlap_and_all_come_back(void **state)
 	tables_free(t);
 }
 
+static void an_interpreter_counts_for_its_image_alone(void **state)
+{
+	const struct rprof_python python = { .execs = 77, .version = 0x030f };
+	struct tables *t = make();
+	__u32 i;
+
+	assert_int_equal(tables_take(t, &i), 0);
+	tables_set_python(t, i, &python, 4);
+	assert_int_equal(python_mem[i].execs, 5);
+	assert_int_equal(python_mem[i].version, 0x030f);
+	tables_give_back(t, i);
+	assert_int_equal(python_mem[i].execs, 0);
+	tables_free(t);
+}
+
 /* A process that maps something all the time uses a little of the room, not all of it. */
 static void a_small_run_in_its_grace_period_does_not_hold_the_large_one(void **state)
 {
 	static struct rprof_table tables[2];
 	static struct rprof_mapping mappings[4096];
+	static struct rprof_python pythons[2];
 	const struct rprof_mapping twenty[20] = { { .end = 1 } };
 	struct tables *t;
 	__u32 i;
 
-	assert_int_equal(tables_over(tables, 2, mappings, 4096, &t), 0);
+	assert_int_equal(tables_over(tables, 2, mappings, 4096, pythons, &t), 0);
 	assert_int_equal(tables_take(t, &i), 0);
 	for (__u32 n = 0; n < 100; n++)
 		assert_int_equal(tables_publish(t, i, n + 1, 0, twenty, 20), 0);
@@ -164,6 +182,7 @@ int main(void)
 		cmocka_unit_test(publish_shows_what_was_given),
 		cmocka_unit_test(the_run_that_counted_stays_as_it_was),
 		cmocka_unit_test(tables_end),
+		cmocka_unit_test(an_interpreter_counts_for_its_image_alone),
 		cmocka_unit_test(a_small_run_in_its_grace_period_does_not_hold_the_large_one),
 		cmocka_unit_test(a_run_in_use_is_not_written_before_its_grace_period),
 		cmocka_unit_test(a_full_table_leaves_the_process_unchecked_and_not_wrong),

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The Python walker: from this thread to its thread state (pystate.bpf.c), from frame to frame
+ * (python.bpf.c), from a frame to its code object (pycode.bpf.c). Global functions as in
+ * native.bpf.h; what they share is in a scratch slot of its own. Offsets come from rprof_pythons;
+ * user space validated them for their meaning, here they are masked for the verifier.
+ */
+#ifndef RPROF_PYTHON_BPF_H
+#define RPROF_PYTHON_BPF_H
+
+#include "scratch.bpf.h"
+
+#define PY_STATE_BYTES 512u	/* at most read of a thread state, */
+#define PY_FRAME_BYTES 128u	/* of a frame, */
+#define PY_CODE_BYTES 192u	/* of a code object */
+#define PY_SLACK 8u		/* a masked offset plus a word stays inside */
+
+#define PY_MEMO 64u		/* frames of the last sample that a thread keeps, by their address */
+
+/* A frame whose code object is known, as long as no code object was freed since. */
+struct py_memo {
+	u64 frame;
+	u64 code;
+	u32 fingerprint;
+	u32 reserved;
+};
+
+/* Value of rprof_threads: what the last sample of a thread found. It predicts, and proves nothing. */
+struct py_thread {
+	u64 start;		/* task_struct.start_time: its number may be another's by now */
+	u64 tstate;		/* 0: it had none */
+	u64 retry;		/* with none: not searched for again before, ns */
+	u64 generation;		/* of code objects: .memo counts while it is this; 0: not at all */
+	u64 stack;		/* id of its last stack */
+	u32 tgid;
+	u32 execs;		/* of its process */
+	struct py_memo memo[PY_MEMO];
+};
+
+/* tid -> last sample. 14 MiB; LRU, preallocated; deleted at the end of the thread. */
+struct rprof_threads_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32);
+	__type(value, struct py_thread);
+};
+
+struct py_scratch {
+	struct rprof_python p;		/* of this process */
+	u32 execs;			/* rprof_proc.execs of this sample */
+	u32 stop;			/* enum rprof_stop */
+	u64 tp;				/* thread pointer; 0: unknown */
+	u64 start;			/* of this task */
+	u64 tstate;
+	u64 generation;			/* of code objects, now; 0: not known */
+	u64 gc_frame;			/* that started the collection which runs; 0 */
+	u64 frame;			/* the next one */
+	u64 base_frame;			/* chain's end; 0: none */
+	u64 cframe;			/* 3.11: of this activation */
+	u64 chunk;			/* data stack chunk of the thread state: it starts there */
+	u32 n_shims;			/* since the last frame: */
+	u32 native_at;			/* where the search for the next shim's frame goes on */
+	u64 code;			/* code_fingerprint(): */
+	u32 fingerprint;
+	u32 sent_budget;		/* CODE records that this sample may still send */
+	u32 walk;			/* 0: into the record; 1: compare with it (--verify) */
+	u32 at;				/* next entry to compare */
+	u32 differs;
+	u32 n_sps;
+	u64 interp;			/* searches of a thread state: where they are */
+	u64 search;
+	u32 found;
+	u32 reserved;
+	u64 reads, faults, window_hits, frames_equal, frames_new; /* to be counted */
+
+	u64 window_start, window_len;	/* of the data stack */
+	u64 sps[RPROF_MAX_NATIVE];	/* lowest address of each entry of native[] */
+	u8 ts[PY_STATE_BYTES + PY_SLACK];	/* the thread state */
+	u8 fr[PY_FRAME_BYTES + PY_SLACK];	/* a frame outside of the window */
+	u8 co[PY_CODE_BYTES + PY_SLACK];	/* a code object, from .co_type on */
+	u8 window[WINDOW + WINDOW_SLACK];
+	struct rprof_code record;	/* the CODE record under construction; its bytes follow it */
+	u8 text[RPROF_MAX_CODE_NAME + RPROF_MAX_CODE_FILE + RPROF_MAX_CODE_LINES + 64];
+};
+
+_Static_assert(sizeof(struct py_scratch) <= 32768,
+	       "per-CPU array values end at 32 KiB on all kernels");
+
+struct rprof_pyscratch_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RPROF_LEVELS);
+	__type(key, u32);
+	__type(value, struct py_scratch);
+};
+
+extern struct rprof_pyscratch_map rprof_pyscratch SEC(".maps");
+extern struct rprof_threads_map rprof_threads SEC(".maps");
+
+static __always_inline struct py_scratch *py_at(u32 slot)
+{
+	asm volatile("" : "+r"(slot)); /* as scratch_at() */
+	return bpf_map_lookup_elem(&rprof_pyscratch, &slot);
+}
+
+/* Walk the Python frames of this sample into the record: scratch.stack.n_python, .stop_python. */
+int python_walk(u32 slot);
+
+/* Find the thread state: py_scratch.tstate and .ts. 0: found; 1: py_scratch.stop says why not. */
+int pystate_find(u32 slot);
+
+/*
+ * code_fingerprint() - read the code object at @code (tag bits off).
+ * Return: 0: py_scratch.code and .fingerprint are set, .co holds the object from .co_type on;
+ * 1: it could not be read; 2: what lies there is no code object.
+ */
+int code_fingerprint(u32 slot, u64 code);
+
+/*
+ * code_chunk() - send what the ring has not had of the code objects of python[@from, @from + 16) of
+ * this slot's record, while py_scratch.sent_budget lasts. For stacks that are about to be sent.
+ * Return: 1: that was the last of them, or the budget is used up.
+ */
+int code_chunk(u32 slot, u32 from);
+
+#endif

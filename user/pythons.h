@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The CPython interpreters of the processes we see: found by what their files and memory hold, never
+ * by a name; validated; given to the kernel side. Again after an exec, in a child, and when code was
+ * mapped. What is not supported is said once, with the reason, and its native stacks go on.
+ */
+#ifndef RPROF_PYTHONS_H
+#define RPROF_PYTHONS_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "rprof/config.h"
+
+struct modules;
+struct pythons;
+struct session;
+struct space;
+struct spaces;
+
+struct pythons_config {
+	struct session *session;	/* borrowed, as are the others; NULL in tests */
+	struct spaces *spaces;
+	struct modules *modules;
+};
+
+struct pythons *pythons_new(const struct pythons_config *config); /* NULL: no memory */
+void pythons_free(struct pythons *p);
+
+/*
+ * pythons_look() - the mappings of @tgid are new or have changed: is there an interpreter in them?
+ * @execs: of the image that they are of (session_execs())
+ *
+ * Bounded in time per process; what is not live yet is looked at again by pythons_again(). Cheap
+ * where the mapped files are the same as before.
+ */
+void pythons_look(struct pythons *p, __u32 tgid, __u32 execs);
+/* At the end of each drain: those that have a runtime and no live interpreter yet. */
+void pythons_again(struct pythons *p);
+/* A new image, or the end. */
+void pythons_forget(struct pythons *p, __u32 tgid);
+
+/* How the interpreter of @tgid is read; NULL: it has none that is known. */
+const struct rprof_python *pythons_find(const struct pythons *p, __u32 tgid);
+/* The number of the file that holds it (modules.h); 0: none. */
+__u32 pythons_module(const struct pythons *p, __u32 tgid);
+
+struct pythons_stats {
+	__u64 found, refused, waiting; /* processes */
+};
+void pythons_stats(const struct pythons *p, struct pythons_stats *out);
+
+#endif
