@@ -5,22 +5,44 @@
 #include "maps.bpf.h"
 #include "scratch.bpf.h"
 #include "emit.bpf.h"
+#include "python.bpf.h"
 
 #define HASH_CHUNK 64
+#define CODES_PER_SAMPLE 32 /* 6 us each; the others user space reads itself */
+#define CODE_CALLS (RPROF_MAX_PYTHON / RPROF_CHUNK)
 #define HASH_CALLS ((RECORD_WORDS + HASH_CHUNK - 1) / HASH_CHUNK)
 
 extern const volatile struct rprof_config rprof_config;
 
-/*
- * A target chooses its addresses, so it must not be able to choose two stacks with one id. The
- * multiplier is odd, random and secret. Words of addresses have their top bits fixed, so no later
- * word can cancel what a multiplication by an unknown number spread into them; the words of comm,
- * which are free in all bits, get a second round.
- */
 static __always_inline u64 mix(u64 h, u64 word)
 {
-	h = (h ^ word) * rprof_config.hash_key;
-	return h ^ (h >> 32);
+	return rprof_mix(h, word, rprof_config.hash_key);
+}
+
+/* Names of what a new stack has, before it. */
+static __always_inline void send_codes(struct scratch *s, u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+
+	if (!py)
+		return;
+	py->sent_budget = CODES_PER_SAMPLE;
+	for (int i = 0; i < CODE_CALLS; i++)
+		if (code_chunk(slot, i * RPROF_CHUNK))
+			break;
+}
+
+/* The thread's stack is what it was at its last sample. */
+static __always_inline void note_stack(const struct scratch *s, struct rprof_cpu *cpu, u64 id)
+{
+	u32 tid = s->tid;
+	struct py_thread *t = bpf_map_lookup_elem(&rprof_threads, &tid);
+
+	if (!t)
+		return;
+	if (t->stack == id)
+		cpu->counters[RPROF_COUNT_UNCHANGED]++;
+	t->stack = id;
 }
 
 __noinline int hash_chunk(u32 slot)
@@ -105,7 +127,11 @@ __noinline int emit_sample(u32 slot)
 	s->stack.stack = id;
 	flags = ring_flags();
 	sample.time_ns = s->time_ns;
+	if (s->stack.n_python)
+		note_stack(s, cpu, id);
 	if (!bpf_map_lookup_elem(&rprof_seen, &id)) {
+		if (s->stack.n_python)
+			send_codes(s, slot);
 		if (send_stack(s, cpu, flags))
 			goto lost;
 		/* Remembered only now: a stack the ring refused is sent again. */

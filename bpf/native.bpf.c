@@ -9,6 +9,7 @@
 #include "maps.bpf.h"
 #include "scratch.bpf.h"
 #include "native.bpf.h"
+#include "python.bpf.h"
 #include "arch/arch.h"
 
 #define SEARCH_STEPS 14	/* 2^13 = RPROF_MAX_MAPPINGS mappings, and one to end on */
@@ -80,15 +81,23 @@ __noinline int executable(u32 slot, u64 addr)
 	return CODE_YES;
 }
 
-static __always_inline int push_frame(struct scratch *s, u64 pc, u64 how)
+/* @low: lowest address of the frame, for the shims of Python that lie in it */
+static __always_inline int push_frame(struct scratch *s, u32 slot, u64 pc, u64 how, u64 low)
 {
-	u64 at = s->n_words;
+	u64 at = s->n_words, n = s->stack.n_native;
+	struct py_scratch *py;
 
 	asm volatile("" : "+r"(at));
 	if (at > RECORD_WORDS - 2)
 		return walk_stop(s, RPROF_STOP_DEPTH);
-	if (s->stack.n_native >= RPROF_MAX_NATIVE)
+	asm volatile("" : "+r"(n));
+	if (n >= RPROF_MAX_NATIVE)
 		return walk_stop(s, RPROF_STOP_DEPTH);
+	if (s->has_python) {
+		py = py_at(slot);
+		if (py)
+			py->sps[n] = low;
+	}
 	s->words[at] = pc;
 	s->words[at + 1] = how | s->chain_flags;
 	s->n_words = at + 2;
@@ -162,7 +171,7 @@ static __always_inline int push_word(struct scratch *s, u32 slot, u64 skip, u32 
 	default:
 		return 0;
 	}
-	if (push_frame(s, pc, how | unchecked))
+	if (push_frame(s, slot, pc, how | unchecked, after))
 		return 1;
 	/* A handler whose frame is not up. */
 	return arch_may_be_signal(s, after) && native_signal(slot, pc, after, how);
@@ -206,7 +215,7 @@ __noinline int native_interrupted(u32 slot, u32 how)
 		return walk_stop(s, RPROF_STOP_NOT_EXEC);
 	if (code != CODE_YES)
 		unchecked = RPROF_NATIVE_UNCHECKED;
-	if (push_frame(s, s->frame.ip, how | unchecked))
+	if (push_frame(s, slot, s->frame.ip, how | unchecked, s->frame.sp))
 		return 1;
 	/* Stack pointers of user code are 8-aligned on both architectures; if not, trust no word. */
 	if (ARCH_SP_WORDS && !(s->frame.sp & 7) && push_missing_caller(s, slot))
@@ -240,7 +249,7 @@ static __always_inline int native_caller(struct scratch *s, u32 slot)
 		return walk_stop(s, RPROF_STOP_NOT_EXEC);
 	if (code != CODE_YES)
 		unchecked = RPROF_NATIVE_UNCHECKED;
-	if (push_frame(s, s->frame.ip, RPROF_HOW_CHAIN | unchecked))
+	if (push_frame(s, slot, s->frame.ip, RPROF_HOW_CHAIN | unchecked, s->frame.sp))
 		return 1;
 	return arch_may_be_signal(s, s->frame.sp) &&
 	       native_signal(slot, s->frame.ip, s->frame.sp, RPROF_HOW_CHAIN);

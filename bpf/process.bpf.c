@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "maps.bpf.h"
+#include "python.bpf.h"
 #include "ids.bpf.h"
 
 #define MAP_EEXIST 17 /* EEXIST, include/uapi/asm-generic/errno-base.h */
@@ -80,6 +81,7 @@ int rprof_exit(struct bpf_raw_tracepoint_args *ctx)
 
 	if (rprof_config.filter == RPROF_FILTER_TID)
 		bpf_map_delete_elem(&rprof_tids, &tid);
+	bpf_map_delete_elem(&rprof_threads, &tid);
 	proc = bpf_map_lookup_elem(&rprof_procs, &tgid);
 	if (!proc || !process_ends(pid_tgid, &sure))
 		return 0;

@@ -8,29 +8,34 @@
 #ifndef RPROF_PYTHON_BPF_H
 #define RPROF_PYTHON_BPF_H
 
+#include "rprof/hash.h"
 #include "scratch.bpf.h"
 
 #define PY_STATE_BYTES 512u	/* at most read of a thread state, */
-#define PY_FRAME_BYTES 128u	/* of a frame, */
+#define PY_FRAME_BYTES 128u	/* of a frame, a power of two, */
 #define PY_CODE_BYTES 192u	/* of a code object */
+#define PY_CHUNK_NEAR (1u << 20) /* the newest chunk of a data stack is not larger, mostly */
 #define PY_SLACK 8u		/* a masked offset plus a word stays inside */
 
 #define PY_MEMO 64u		/* frames of the last sample that a thread keeps, by their address */
 
-/* A frame whose code object is known, as long as no code object was freed since. */
+/*
+ * A frame whose code object is known, as long as no code object was freed since. It says of what it
+ * is by itself (.generation), so that it does no harm in another thread's hands.
+ */
 struct py_memo {
 	u64 frame;
 	u64 code;
 	u32 fingerprint;
-	u32 reserved;
+	u32 generation;		/* low half of py_scratch.generation when it was taken; 0: void */
 };
 
 /* Value of rprof_threads: what the last sample of a thread found. It predicts, and proves nothing. */
 struct py_thread {
 	u64 start;		/* task_struct.start_time: its number may be another's by now */
+	u64 tp;			/* its thread pointer */
 	u64 tstate;		/* 0: it had none */
 	u64 retry;		/* with none: not searched for again before, ns */
-	u64 generation;		/* of code objects: .memo counts while it is this; 0: not at all */
 	u64 stack;		/* id of its last stack */
 	u32 tgid;
 	u32 execs;		/* of its process */
@@ -45,41 +50,55 @@ struct rprof_threads_map {
 	__type(value, struct py_thread);
 };
 
-struct py_scratch {
-	struct rprof_python p;		/* of this process */
-	u32 execs;			/* rprof_proc.execs of this sample */
-	u32 stop;			/* enum rprof_stop */
-	u64 tp;				/* thread pointer; 0: unknown */
-	u64 start;			/* of this task */
-	u64 tstate;
-	u64 generation;			/* of code objects, now; 0: not known */
-	u64 gc_frame;			/* that started the collection which runs; 0 */
-	u64 frame;			/* the next one */
-	u64 base_frame;			/* chain's end; 0: none */
-	u64 cframe;			/* 3.11: of this activation */
-	u64 chunk;			/* data stack chunk of the thread state: it starts there */
-	u32 n_shims;			/* since the last frame: */
-	u32 native_at;			/* where the search for the next shim's frame goes on */
-	u64 code;			/* code_fingerprint(): */
-	u32 fingerprint;
-	u32 sent_budget;		/* CODE records that this sample may still send */
-	u32 walk;			/* 0: into the record; 1: compare with it (--verify) */
-	u32 at;				/* next entry to compare */
-	u32 differs;
-	u32 n_sps;
-	u64 interp;			/* searches of a thread state: where they are */
-	u64 search;
-	u32 found;
-	u32 reserved;
-	u64 reads, faults, window_hits, frames_equal, frames_new; /* to be counted */
+/*
+ * What was read of a process: first one frame, from PY_WINDOW_AT on a window of the data stack. One
+ * array, so that a frame is an offset in it wherever it was read to.
+ */
+#define PY_WINDOW_AT 512u
+#define PY_MEM_BYTES (PY_WINDOW_AT + WINDOW + PY_FRAME_BYTES + PY_SLACK)
 
-	u64 window_start, window_len;	/* of the data stack */
-	u64 sps[RPROF_MAX_NATIVE];	/* lowest address of each entry of native[] */
-	u8 ts[PY_STATE_BYTES + PY_SLACK];	/* the thread state */
-	u8 fr[PY_FRAME_BYTES + PY_SLACK];	/* a frame outside of the window */
-	u8 co[PY_CODE_BYTES + PY_SLACK];	/* a code object, from .co_type on */
-	u8 window[WINDOW + WINDOW_SLACK];
-	struct rprof_code record;	/* the CODE record under construction; its bytes follow it */
+struct py_scratch {
+	struct rprof_python p;	/* of this process */
+	u32 execs;		/* rprof_proc.execs of this sample */
+	u32 stop;		/* enum rprof_stop */
+	u32 plain;		/* use nothing of the last sample */
+	u32 compare;		/* --verify: compare with the record, each frame by its own read */
+	u32 at;			/* entries done, of this walk */
+	u32 differs;		/* one of them does */
+	u32 first;		/* word of the record that python[] begins at */
+	u32 shim;		/* 1 + index of the native frame that the last shim lies in; 0 */
+	u64 tp;			/* thread pointer; 0: unknown */
+	u64 start;		/* of this task */
+	u64 tstate;
+	u64 interp;
+	u64 generation;		/* hash of process, interpreter, its freed code objects; 0: unknown */
+	u64 gc_frame;		/* that started the collection which runs; 0 */
+	u64 frame;		/* the next one */
+	u64 base_frame;		/* chain's end; 0: none */
+	u64 cframe;		/* 3.11: of this activation */
+	u64 chunk;		/* of the data stack: the newest one starts there */
+	u64 below;		/* a frame of the data stack: its parents lie below */
+	u32 native_at;		/* where the search for the next shim's frame goes on */
+	u32 n_sps;
+	u64 search;		/* thread state that a search is at, */
+	u64 search_interp;	/* in this interpreter */
+	u64 candidate;		/* up to 3.11: one that is this thread's */
+	u32 n_candidates;
+	u32 fingerprint;	/* code_fingerprint(): of */
+	u64 code;		/* this code object */
+	u32 sent_budget;	/* CODE records that this sample may still send */
+	u32 reserved;
+	/* To be counted: */
+	u64 reads, faults, window_hits, frames_equal, frames_new;
+
+	u64 window_start;	/* address of .mem[PY_WINDOW_AT] */
+	u64 window_len;		/* valid bytes */
+	u64 sps[RPROF_MAX_NATIVE]; /* lowest address of each entry of native[] */
+	struct py_thread last;	/* what is remembered of this thread, to be read and changed */
+	u8 ts[PY_STATE_BYTES + PY_SLACK]; /* the thread state */
+	u8 co[PY_CODE_BYTES + PY_SLACK]; /* a code object, from .co_type on */
+	u8 mem[PY_MEM_BYTES];
+	struct rprof_code record; /* the CODE record under construction; its bytes follow it */
 	u8 text[RPROF_MAX_CODE_NAME + RPROF_MAX_CODE_FILE + RPROF_MAX_CODE_LINES + 64];
 };
 

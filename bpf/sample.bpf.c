@@ -8,6 +8,7 @@
 #include "maps.bpf.h"
 #include "scratch.bpf.h"
 #include "native.bpf.h"
+#include "python.bpf.h"
 #include "emit.bpf.h"
 #include "ids.bpf.h"
 #include "arch/arch.h"
@@ -64,6 +65,25 @@ static __always_inline void take_table(struct scratch *s, const struct rprof_pro
 		s->stack_map.end = 0;
 		s->absent_page = 0;
 	}
+}
+
+/* How the interpreter of this process is read, if it has one that user space knows. */
+static __always_inline void take_python(struct scratch *s, u32 slot, const struct rprof_proc *proc)
+{
+	const struct rprof_python *p;
+	struct py_scratch *py = py_at(slot);
+	u32 index;
+
+	s->has_python = 0;
+	if (!proc || !py || rprof_config.flags & RPROF_CONFIG_NO_USER)
+		return;
+	index = proc->table;
+	p = bpf_map_lookup_elem(&rprof_pythons, &index);
+	if (!p || *(const volatile u32 *)&p->execs != proc->execs + 1)
+		return;
+	py->p = *p;
+	py->execs = proc->execs;
+	s->has_python = *(const volatile u32 *)&p->execs == proc->execs + 1;
 }
 
 /* The interrupted kernel stack. 0 frames and a stop when it was user code, or not wanted. */
@@ -171,9 +191,13 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
 	s->searches = 0;
 	bpf_get_current_comm(s->stack.comm, sizeof(s->stack.comm));
 	take_table(s, proc);
+	take_python(s, slot, proc);
 	walk_kernel(ctx, s, user);
 	walk_native(ctx, s, slot, user, task_regs);
 	s->stack.stop_native = s->stop;
+	if (s->has_python && s->stack.tgid)
+		python_walk(slot);
+	count_stop(cpu, s->stack.stop_python);
 	count_stop(cpu, s->stack.stop_kernel);
 	count_stop(cpu, s->stop);
 	cpu->counters[RPROF_COUNT_READS] += s->reads;

@@ -32,7 +32,7 @@ struct scratch {
 
 	u64 time_ns;			/* of the sample */
 	u32 tid;
-	u32 reserved;
+	u32 has_python;			/* py_scratch.p is set */
 
 	struct unwind_frame frame;
 	u64 stack_end;			/* end of the mapping sp lies in; ~0: not known */

@@ -257,7 +257,9 @@ static void deepest_stacks_of_both_sides_fit_one_record(void **state)
 	assert_chain(&seen, 1, 511, 0, RPROF_STOP_DEPTH);
 	assert_int_equal(seen.stack->n_kernel, RPROF_MAX_KERNEL);
 	assert_int_equal(seen.stack->stop_kernel, RPROF_STOP_DEPTH);
-	assert_int_equal(seen.stack->h.len, RPROF_MAX_STACK_LEN);
+	assert_int_equal(seen.stack->h.len,
+			 RPROF_MAX_STACK_LEN -
+				 RPROF_MAX_PYTHON * sizeof(struct rprof_python_frame));
 	assert_int_equal(seen.kernel[126], kstack[126]);
 }
 

@@ -34,9 +34,11 @@ static void *host_alloc(size_t n, size_t size)
 
 /* Maps. */
 
+typedef unsigned __int128 host_key; /* the longest there is */
+
 struct host_node {
 	struct host_node *next;
-	u64 key;
+	host_key key;
 	u64 value[];
 };
 
@@ -59,7 +61,8 @@ struct host_map {
 static struct host_map maps[] = {
 	HOST_MAP(rprof_seen),	 HOST_MAP(rprof_procs),	   HOST_MAP(rprof_tids),
 	HOST_MAP(rprof_tables),	 HOST_MAP(rprof_mappings), HOST_MAP(rprof_counters),
-	HOST_MAP(rprof_scratch), HOST_MAP(rprof_ns),
+	HOST_MAP(rprof_scratch), HOST_MAP(rprof_ns),	   HOST_MAP(rprof_pythons),
+	HOST_MAP(rprof_code),	 HOST_MAP(rprof_threads),  HOST_MAP(rprof_pyscratch),
 };
 
 #define N_MAPS (sizeof(maps) / sizeof(maps[0]))
@@ -78,8 +81,9 @@ static bool is_hash(const struct host_map *m)
 	return m->type == BPF_MAP_TYPE_HASH || m->type == BPF_MAP_TYPE_LRU_HASH;
 }
 
-static u64 key_of(const struct host_map *m, const void *key)
+static host_key key_of(const struct host_map *m, const void *key)
 {
+	host_key widest;
 	u32 narrow;
 	u64 wide;
 
@@ -87,17 +91,21 @@ static u64 key_of(const struct host_map *m, const void *key)
 		memcpy(&narrow, key, sizeof(narrow));
 		return narrow;
 	}
+	if (m->key_size == sizeof(widest)) {
+		memcpy(&widest, key, sizeof(widest));
+		return widest;
+	}
 	memcpy(&wide, key, sizeof(wide));
 	return wide;
 }
 
-static struct host_node **find_node(struct host_map *m, u64 key)
+static struct host_node **find_node(struct host_map *m, host_key key)
 {
 	struct host_node **at;
 
 	if (!m->buckets)
 		m->buckets = host_alloc(BUCKETS, sizeof(*m->buckets));
-	at = &m->buckets[(key * 0x9e3779b97f4a7c15ULL) >> 52];
+	at = &m->buckets[(((u64)key ^ (u64)(key >> 64)) * 0x9e3779b97f4a7c15ULL) >> 52];
 	while (*at && (*at)->key != key)
 		at = &(*at)->next;
 	return at;
@@ -106,7 +114,7 @@ static struct host_node **find_node(struct host_map *m, u64 key)
 void *bpf_map_lookup_elem(void *map, const void *key)
 {
 	struct host_map *m = find_map(map);
-	u64 k = key_of(m, key);
+	host_key k = key_of(m, key);
 	struct host_node *node;
 
 	if (is_hash(m)) {
@@ -151,7 +159,7 @@ long bpf_map_update_elem(void *map, const void *key, const void *value, u64 flag
 	return 0;
 }
 
-static long remove_key(struct host_map *m, u64 key)
+static long remove_key(struct host_map *m, host_key key)
 {
 	struct host_node **at = find_node(m, key), *node = *at;
 

@@ -12,6 +12,7 @@
 
 #include "maps.bpf.h"
 #include "scratch.bpf.h"
+#include "python.bpf.h"
 
 #define HOST_PAGE 4096u
 

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * From this thread to its PyThreadState. A state is this thread's if its thread_id is the thread
+ * pointer (pthread_self() on x86-64 glibc and musl, and on s390x), and its bound_gilstate bit is set:
+ * a thread has one state per interpreter it was in, and that is the innermost (CPython 3.12,
+ * Python/pystate.c, bind_gilstate_tstate). Found once, then looked for where the last sample had it.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.bpf.h"
+#include "python.bpf.h"
+
+#define SEARCH_STEPS 16		/* thread states of one global call, */
+#define SEARCH_CALLS 128	/* 2,048 in all */
+#define RETRY_NS 100000000ULL	/* a thread without a state may get one: searched for again then */
+
+extern const volatile struct rprof_config rprof_config;
+
+static __always_inline bool py_read(struct py_scratch *py, void *to, u32 len, u64 from)
+{
+	py->reads++;
+	if (!bpf_probe_read_user(to, len, (void *)from))
+		return true;
+	py->faults++;
+	return false;
+}
+
+static __always_inline u64 ts_word(const struct py_scratch *py, u64 offset)
+{
+	asm volatile("" : "+r"(offset));
+	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
+}
+
+static __always_inline bool read_state(struct py_scratch *py, u64 tstate)
+{
+	u64 len = py->p.ts_read;
+
+	asm volatile("" : "+r"(len));
+	if (!len || len > PY_STATE_BYTES || !tstate || (tstate & 7))
+		return false;
+	return py_read(py, py->ts, len, tstate);
+}
+
+/* Is what lies in .ts the state of this thread, whatever interpreter it is of? */
+static __always_inline bool is_ours(const struct py_scratch *py, u32 tid)
+{
+	if (py->tp)
+		return ts_word(py, py->p.ts_thread_id) == py->tp;
+	return (py->p.flags & RPROF_PYTHON_NATIVE_TID) &&
+	       ts_word(py, py->p.ts_native_tid) == (u64)tid;
+}
+
+/* And of its states the innermost? */
+static __always_inline bool is_bound(const struct py_scratch *py)
+{
+	u64 offset = py->p.ts_status;
+	u32 bit = py->p.status_bit & 31;
+
+	if (!(py->p.flags & RPROF_PYTHON_STATUS))
+		return true;
+	asm volatile("" : "+r"(offset));
+	return *(const u32 *)(py->ts + (offset & (PY_STATE_BYTES - 1))) >> bit & 1;
+}
+
+/* 3.9 to 3.11 have no such bit; the runtime says which state holds the GIL: perhaps another of ours. */
+static __always_inline u64 current_state(struct py_scratch *py)
+{
+	u64 current = 0;
+
+	if (!py->p.runtime_current ||
+	    !py_read(py, &current, sizeof(current), py->p.runtime + py->p.runtime_current))
+		return 0;
+	return current;
+}
+
+/* The state that the last sample of this thread had. */
+static __always_inline bool use_last(struct py_scratch *py, u32 tid, u64 tstate)
+{
+	u64 current;
+
+	if (!(py->p.flags & RPROF_PYTHON_STATUS)) {
+		current = current_state(py);
+		if (current && current != tstate && read_state(py, current) && is_ours(py, tid)) {
+			py->tstate = current;
+			return true;
+		}
+	}
+	if (!read_state(py, tstate) || !is_ours(py, tid) || !is_bound(py))
+		return false;
+	py->tstate = tstate;
+	return true;
+}
+
+/* One thread state of the list. 1: the search is over. */
+__noinline int pystate_step(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	u64 next;
+
+	if (!py || !s)
+		return 1;
+	if (!py->search) {
+		/* The next interpreter; the newest is first. */
+		if (!py_read(py, &next, sizeof(next), py->search_interp + py->p.interp_next)) {
+			py->stop = RPROF_STOP_STATE_LOST;
+			return 1;
+		}
+		py->search_interp = next;
+		if (!next) {
+			py->stop = RPROF_STOP_NO_STATE;
+			return 1;
+		}
+		if (!py_read(py, &next, sizeof(next), next + py->p.interp_threads)) {
+			py->stop = RPROF_STOP_STATE_LOST;
+			return 1;
+		}
+		py->search = next;
+		return 0;
+	}
+	if (!read_state(py, py->search)) {
+		py->stop = RPROF_STOP_STATE_LOST;
+		return 1;
+	}
+	if (is_ours(py, s->tid) && is_bound(py)) {
+		py->candidate = py->search;
+		py->n_candidates++;
+		if (py->p.flags & RPROF_PYTHON_STATUS) {
+			py->stop = RPROF_STOP_NONE;
+			return 1;
+		}
+	}
+	py->search = ts_word(py, py->p.ts_next);
+	return 0;
+}
+
+__noinline int pystate_chunk(u32 slot)
+{
+	for (int i = 0; i < SEARCH_STEPS; i++)
+		if (pystate_step(slot))
+			return 1;
+	return 0;
+}
+
+/* All interpreters, all their threads. py->stop is NONE if there is a candidate in py->ts. */
+static __always_inline void search(struct py_scratch *py, u32 slot)
+{
+	u64 head = 0;
+
+	py->search = 0;
+	py->candidate = 0;
+	py->n_candidates = 0;
+	py->stop = RPROF_STOP_STATE_LOST;
+	if (!py_read(py, &head, sizeof(head), py->p.runtime + py->p.runtime_interpreters))
+		return;
+	/* None before it is initialized, and none again when it is finalized. */
+	if (!head) {
+		py->stop = RPROF_STOP_NO_STATE;
+		return;
+	}
+	py->search_interp = head;
+	if (!py_read(py, &py->search, sizeof(head), head + py->p.interp_threads))
+		return;
+	for (int i = 0; i < SEARCH_CALLS; i++)
+		if (pystate_chunk(slot))
+			break;
+	if (py->p.flags & RPROF_PYTHON_STATUS || py->stop != RPROF_STOP_NO_STATE)
+		return;
+	if (py->n_candidates == 1 && read_state(py, py->candidate))
+		py->stop = RPROF_STOP_NONE;
+	else if (py->n_candidates) /* Several, and nothing says which is the innermost. */
+		py->stop = RPROF_STOP_STATE_LOST;
+}
+
+/* Who is this? Kernel memory; 0 where an offset is not known. */
+static __always_inline void identify(struct py_scratch *py)
+{
+	u64 task = bpf_get_current_task();
+
+	py->tp = 0;
+	py->start = 0;
+	if (rprof_config.task_tp)
+		bpf_probe_read_kernel(&py->tp, sizeof(py->tp),
+				      (void *)(task + rprof_config.task_tp));
+	if (rprof_config.task_start)
+		bpf_probe_read_kernel(&py->start, sizeof(py->start),
+				      (void *)(task + rprof_config.task_start));
+}
+
+/* What the last sample of this thread found, into py->last. False: it was another's, or none. */
+static __always_inline bool recall(const struct scratch *s, struct py_scratch *py)
+{
+	u32 tid = s->tid;
+	const struct py_thread *t = bpf_map_lookup_elem(&rprof_threads, &tid);
+
+	if (!t || t->start != py->start || t->tgid != s->stack.tgid || t->execs != py->execs)
+		return false;
+	/* A call of 50 ns: 200 words by instructions take longer. */
+	return !bpf_probe_read_kernel(&py->last, sizeof(py->last), t);
+}
+
+/* For the next sample. What .memo holds says by itself what it is of. */
+static __always_inline void remember(const struct scratch *s, struct py_scratch *py)
+{
+	u32 tid = s->tid;
+
+	py->last.start = py->start;
+	py->last.tgid = s->stack.tgid;
+	py->last.execs = py->execs;
+	py->last.tstate = py->tstate;
+	py->last.retry = s->time_ns + RETRY_NS;
+	py->last.stack = 0;
+	bpf_map_update_elem(&rprof_threads, &tid, &py->last, BPF_ANY);
+}
+
+__noinline int pystate_find(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	struct rprof_cpu *cpu = this_cpu();
+
+	if (!py || !s || !cpu)
+		return 1;
+	identify(py);
+	if (!py->plain && recall(s, py)) {
+		bool none = !py->last.tstate && s->time_ns < py->last.retry;
+
+		if (none || use_last(py, s->tid, py->last.tstate)) {
+			cpu->counters[RPROF_COUNT_STATE_HITS]++;
+			py->stop = none ? RPROF_STOP_NO_STATE : RPROF_STOP_NONE;
+			return none;
+		}
+	}
+	if (!py->compare)
+		cpu->counters[RPROF_COUNT_STATE_MISSES]++;
+	search(py, slot);
+	py->tstate = py->stop == RPROF_STOP_NONE ? py->candidate : 0;
+	/* Not found for want of memory or time: the next sample may have more luck. */
+	if (!py->plain && py->stop != RPROF_STOP_STATE_LOST)
+		remember(s, py);
+	return py->stop != RPROF_STOP_NONE;
+}

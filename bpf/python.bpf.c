@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * From one frame of the interpreter to the next, until the chain's end. Every frame's words are read
+ * fresh, from a window of the data stack where it lies there: parents have lower addresses. What the
+ * last sample knew is used for one thing alone, which fingerprint a code object has, and only as
+ * long as no code object was freed since.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+
+#include "maps.bpf.h"
+#include "python.bpf.h"
+
+#define WALK_CALLS (RPROF_MAX_PYTHON / RPROF_CHUNK + 2)
+#define SHIM_STEPS 32		/* native frames of one global call, of 512 */
+#define SHIM_CALLS (RPROF_MAX_NATIVE / SHIM_STEPS + 1)
+#define OWNER_GENERATOR 1	/* enum _frameowner, Include/internal/pycore_frame.h, 3.11 on */
+#define OWNER_ENTRY 3		/* and above: the interpreter's own entry frames, 3.12 on */
+#define CFRAME_BYTES 24		/* of a _PyCFrame, Include/cpython/pystate.h */
+#define MAX_TLBC 65536		/* copies of bytecode, one per thread */
+
+extern const volatile struct rprof_config rprof_config;
+
+static __always_inline bool read_user(struct py_scratch *py, void *to, u32 len, u64 from)
+{
+	py->reads++;
+	if (!bpf_probe_read_user(to, len, (void *)from))
+		return true;
+	py->faults++;
+	return false;
+}
+
+static __always_inline u64 state_word(const struct py_scratch *py, u64 offset)
+{
+	asm volatile("" : "+r"(offset));
+	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
+}
+
+/* A field of the frame at .mem[@at]. */
+static __always_inline const u8 *field(const struct py_scratch *py, u64 at, u64 offset)
+{
+	asm volatile("" : "+r"(at), "+r"(offset));
+	if (at > PY_WINDOW_AT + WINDOW)
+		at = 0;
+	return py->mem + at + (offset & (PY_FRAME_BYTES - 1));
+}
+
+static __always_inline bool read_window(struct py_scratch *py, u64 start, u64 end)
+{
+	u64 len = end - start;
+
+	py->window_start = start;
+	py->window_len = 0;
+	asm volatile("" : "+r"(len));
+	if (len > WINDOW || !read_user(py, py->mem + PY_WINDOW_AT, len, start))
+		return false;
+	py->window_len = len;
+	return true;
+}
+
+/* A window that ends with the frame at @addr: its parents lie below, not further than the chunk. */
+static __always_inline bool window_below(struct py_scratch *py, u64 addr, u64 need)
+{
+	u64 end = addr + need, start = end - WINDOW;
+
+	if (addr >= py->chunk && start < py->chunk)
+		start = py->chunk;
+	if (read_window(py, start, end))
+		return true;
+	/* Across the start of an older chunk: what is left of the page. */
+	start = addr & ~(u64)(WINDOW - 1);
+	return end - start <= WINDOW && read_window(py, start, end);
+}
+
+/* Make the frame at @addr part of .mem. Return: where it begins there; negative: not readable. */
+__noinline int python_load(u32 slot, u64 addr)
+{
+	struct py_scratch *py = py_at(slot);
+	u64 offset, need;
+
+	asm volatile("" : "+r"(addr));
+	if (!py)
+		return -1;
+	need = py->p.f_read;
+	offset = addr - py->window_start;
+	if (offset < WINDOW && offset + need <= py->window_len) {
+		py->window_hits++;
+		return PY_WINDOW_AT + offset;
+	}
+	asm volatile("" : "+r"(need));
+	if (!need || need > PY_FRAME_BYTES)
+		return -1;
+	if (!py->compare && py->below - addr < WINDOW && window_below(py, addr, need))
+		return PY_WINDOW_AT + (addr - py->window_start);
+	return read_user(py, py->mem, need, addr) ? 0 : -1;
+}
+
+/* The native frame that address @shim of the C stack lies in, from .native_at on. 1: known. */
+__noinline int shim_chunk(u32 slot, u64 shim)
+{
+	struct py_scratch *py = py_at(slot);
+	u64 i;
+
+	asm volatile("" : "+r"(shim));
+	if (!py)
+		return 1;
+	i = py->native_at;
+	for (int n = 0; n < SHIM_STEPS; n++) {
+		/* Where the last one ends is not known: it is of no use. */
+		asm volatile("" : "+r"(i));
+		if (i + 1 >= py->n_sps || i + 1 >= RPROF_MAX_NATIVE)
+			return 1;
+		if (shim >= py->sps[i] && shim < py->sps[i + 1]) {
+			py->native_at = i;
+			py->shim = i + 1;
+			return 1;
+		}
+		i++;
+	}
+	py->native_at = i;
+	return 0;
+}
+
+/* One entry of python[]: into the record, or compared with what is there. 1: the walk is over. */
+static __always_inline int put(struct scratch *s, struct py_scratch *py, u64 code, u32 fingerprint,
+			       u32 where)
+{
+	struct rprof_python_frame *f;
+	u64 at = py->compare ? py->first + 2 * (u64)py->at : s->n_words;
+
+	asm volatile("" : "+r"(at));
+	if (at > RECORD_WORDS - 2 || py->at >= RPROF_MAX_PYTHON) {
+		py->stop = RPROF_STOP_DEPTH;
+		return 1;
+	}
+	f = (struct rprof_python_frame *)&s->words[at];
+	py->at++;
+	if (py->compare) {
+		if (f->code != code || f->fingerprint != fingerprint || f->where != where)
+			py->differs = 1;
+		return 0;
+	}
+	f->code = code;
+	f->fingerprint = fingerprint;
+	f->where = where;
+	s->n_words = at + 2;
+	s->stack.n_python++;
+	return 0;
+}
+
+/* The evaluator was entered here: @address is on its C stack. */
+__noinline int python_shim(u32 slot, u64 address)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	u32 from;
+
+	asm volatile("" : "+r"(address));
+	if (!py || !s)
+		return 1;
+	from = py->native_at;
+	py->shim = 0;
+	for (int i = 0; i < SHIM_CALLS; i++)
+		if (shim_chunk(slot, address))
+			break;
+	/* On another stack, or above where the native walk ended: the next may be on this one. */
+	if (!py->shim)
+		py->native_at = from;
+	return put(s, py, py->shim, 0, RPROF_PY_SHIM);
+}
+
+static __always_inline bool memo_holds(const struct py_scratch *py, const struct py_memo *m,
+				       u64 frame, u64 code)
+{
+	return m->frame == frame && m->code == code && m->generation == (u32)py->generation;
+}
+
+/* What is known of the code object without a read; 0. */
+static __always_inline u32 known_fingerprint(const struct scratch *s, const struct py_scratch *py,
+					     u64 code)
+{
+	struct code_key key = { .code = code, .tgid = s->stack.tgid, .execs = py->execs };
+	const struct code_known *known = bpf_map_lookup_elem(&rprof_code, &key);
+
+	return known && known->generation == py->generation ? known->fingerprint : 0;
+}
+
+/* Threads mostly come back to the same frames. */
+static __always_inline void memorize(const struct scratch *s, struct py_scratch *py, u64 slot,
+				     u64 frame, u64 code, u32 fingerprint)
+{
+	u32 tid = s->tid;
+	struct py_thread *t = bpf_map_lookup_elem(&rprof_threads, &tid);
+	const struct py_memo memo = {
+		.frame = frame,
+		.code = code,
+		.fingerprint = fingerprint,
+		.generation = py->generation,
+	};
+
+	asm volatile("" : "+r"(slot));
+	slot &= PY_MEMO - 1;
+	py->last.memo[slot] = memo;
+	if (t)
+		t->memo[slot] = memo;
+}
+
+/* Fingerprint of the code object of a frame: py->fingerprint. As code_fingerprint(). */
+__noinline int python_fingerprint(u32 slot, u64 frame, u64 code)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	/* Frames lie at least 80 bytes apart. */
+	u64 place = ((frame >> 4) ^ (frame >> 10)) & (PY_MEMO - 1);
+	u32 fingerprint;
+	int err;
+
+	asm volatile("" : "+r"(frame), "+r"(code));
+	if (!py || !s)
+		return 1;
+	if (!py->generation || py->plain) {
+		py->frames_new++;
+		return code_fingerprint(slot, code);
+	}
+	asm volatile("" : "+r"(place));
+	if (memo_holds(py, &py->last.memo[place & (PY_MEMO - 1)], frame, code)) {
+		py->fingerprint = py->last.memo[place & (PY_MEMO - 1)].fingerprint;
+		py->frames_equal++;
+		return 0;
+	}
+	fingerprint = known_fingerprint(s, py, code);
+	if (fingerprint) {
+		py->fingerprint = fingerprint;
+		py->frames_equal++;
+	} else {
+		py->frames_new++;
+		err = code_fingerprint(slot, code);
+		if (err)
+			return err;
+	}
+	memorize(s, py, place, frame, code, py->fingerprint);
+	return 0;
+}
+
+/* Where this thread's copy of the bytecode begins; 0: not known. FT builds, 3.14 on: co_tlbc. */
+static __always_inline u64 bytecode(struct py_scratch *py, u64 at, u64 code)
+{
+	u64 array = 0, entry = 0;
+	u32 index;
+
+	if (!py->p.f_tlbc)
+		return code + py->p.co_code;
+	index = *(const u32 *)field(py, at, py->p.f_tlbc);
+	if (!index)
+		return code + py->p.co_code;
+	if (index > MAX_TLBC || !read_user(py, &array, sizeof(array), code + py->p.co_tlbc) ||
+	    !array || !read_user(py, &entry, sizeof(entry), array + 8 + 8 * (u64)index))
+		return 0;
+	return entry;
+}
+
+/* The instruction a frame is at: the RPROF_PY_INSTR part of its entry, or what flag says why not. */
+static __always_inline u32 instruction(struct py_scratch *py, u64 at, u64 code)
+{
+	u64 start, index;
+
+	if (py->p.flags & RPROF_PYTHON_FRAME_OBJECTS) {
+		int lasti = *(const int *)field(py, at, py->p.f_instr);
+
+		if (lasti < 0)
+			return RPROF_PY_NOT_STARTED;
+		index = py->p.flags & RPROF_PYTHON_LASTI_BYTES ? lasti / 2 : lasti;
+	} else {
+		u64 instr = *(const u64 *)field(py, at, py->p.f_instr);
+
+		start = bytecode(py, at, code);
+		/* prev_instr of a frame that did not start lies before the first (3.11, 3.12). */
+		if (start && instr == start - 2)
+			return RPROF_PY_NOT_STARTED;
+		if (!start || instr < start)
+			return RPROF_PY_NO_INSTR;
+		index = (instr - start) / 2;
+	}
+	return index > RPROF_PY_INSTR ? RPROF_PY_NO_INSTR : index;
+}
+
+/* The _PyCFrame at @addr, into .mem: a frame there was dealt with. */
+static __always_inline bool load_cframe(struct py_scratch *py, u64 addr)
+{
+	return addr && read_user(py, py->mem, CFRAME_BYTES, addr);
+}
+
+/* 3.11: the activation that this frame is the first of; its _PyCFrame says where the next one is. */
+static __always_inline int leave_cframe(struct py_scratch *py, u32 slot, u64 previous)
+{
+	u64 up = 0;
+
+	if (python_shim(slot, py->cframe))
+		return 1;
+	py->stop = RPROF_STOP_BAD_FRAME;
+	if (load_cframe(py, py->cframe))
+		up = *(const u64 *)field(py, 0, py->p.cframe_previous);
+	/* While it is entered, it does not say yet what it runs (Python/ceval.c, 3.11). */
+	if (!load_cframe(py, up) || *(const u64 *)field(py, 0, py->p.cframe_frame) != previous)
+		return 1;
+	py->cframe = up;
+	return 0;
+}
+
+/* A frame that runs a code object. */
+static __always_inline int python_frame(struct scratch *s, struct py_scratch *py, u32 slot, u64 at,
+					u64 owner)
+{
+	u64 code = *(const u64 *)field(py, at, py->p.f_code), tags = py->p.f_tags & 7;
+	u32 where;
+
+	/* A tagged integer or an error is no code object; a deferred reference has bit 0. */
+	if ((code & tags) > 1 || !(code & ~tags) || (code & ~tags & 7)) {
+		py->stop = RPROF_STOP_BAD_FRAME;
+		return 1;
+	}
+	code &= ~tags;
+	where = instruction(py, at, code);
+	if (owner == OWNER_GENERATOR)
+		where |= RPROF_PY_GENERATOR;
+	if (py->frame == py->gc_frame)
+		where |= RPROF_PY_GC;
+	if (!py->at && py->p.ts_executor && state_word(py, py->p.ts_executor))
+		where |= RPROF_PY_COARSE;
+	if (py->p.flags & RPROF_PYTHON_FRAME_OBJECTS)
+		where |= RPROF_PY_ENTRY;
+	py->fingerprint = 0;
+	if (python_fingerprint(slot, py->frame, code) == 2) {
+		py->stop = RPROF_STOP_BAD_FRAME;
+		return 1;
+	}
+	return put(s, py, code, py->fingerprint, where);
+}
+
+/* The frame at py->frame, then the one before it. 1: the walk is over, py->stop says why. */
+__noinline int python_step(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	u64 frame, previous, owner = 0;
+	bool entry = false;
+	int at;
+
+	if (!py || !s)
+		return 1;
+	frame = py->frame;
+	if (frame == py->base_frame) {
+		py->stop = RPROF_STOP_END;
+		return 1;
+	}
+	py->stop = frame & 7 ? RPROF_STOP_UNALIGNED : RPROF_STOP_BAD_FRAME;
+	if (!frame || (frame & 7))
+		return 1;
+	at = python_load(slot, frame);
+	if (at < 0) {
+		py->stop = RPROF_STOP_FAULT;
+		put(s, py, frame, 0, RPROF_PY_NEXT);
+		return 1;
+	}
+	previous = *(const u64 *)field(py, at, py->p.f_previous);
+	if (!(py->p.flags & RPROF_PYTHON_FRAME_OBJECTS))
+		owner = *field(py, at, py->p.f_owner);
+	if (py->p.flags & RPROF_PYTHON_IS_ENTRY)
+		entry = *field(py, at, py->p.f_entry);
+	if (owner >= OWNER_ENTRY) {
+		if (python_shim(slot, frame))
+			return 1;
+	} else if (python_frame(s, py, slot, at, owner)) {
+		return 1;
+	}
+	if (entry && leave_cframe(py, slot, previous))
+		return 1;
+	if (previous == frame) {
+		py->stop = RPROF_STOP_BAD_FRAME;
+		return 1;
+	}
+	if (!owner)
+		py->below = frame;
+	py->frame = previous;
+	return 0;
+}
+
+__noinline int python_chunk(u32 slot)
+{
+	for (int i = 0; i < RPROF_CHUNK; i++)
+		if (python_step(slot))
+			return 1;
+	return 0;
+}
+
+/* What the interpreter of this thread says about all its frames: code objects freed, a collection. */
+__noinline int python_interpreter(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	u64 generation = 0, gc_frame = 0;
+	u32 collecting = 0;
+
+	if (!py || !s)
+		return 1;
+	py->generation = 0;
+	py->gc_frame = 0;
+	py->interp = state_word(py, py->p.ts_interp);
+	if ((py->p.flags & RPROF_PYTHON_GENERATION) && !py->plain &&
+	    read_user(py, &generation, sizeof(generation), py->interp + py->p.interp_generation)) {
+		u64 h = rprof_mix(rprof_config.hash_seed, py->interp, rprof_config.hash_key);
+
+		h = rprof_mix(h, generation, rprof_config.hash_key);
+		h = rprof_mix(h, (u64)s->stack.tgid << 32 | py->execs, rprof_config.hash_key);
+		/* The low half alone is kept beside a frame, and 0 there is void. */
+		py->generation = (u32)h ? h : h + 1;
+	}
+	if ((py->p.flags & RPROF_PYTHON_GC_FRAME) &&
+	    read_user(py, &collecting, sizeof(collecting), py->interp + py->p.interp_collecting) &&
+	    collecting &&
+	    read_user(py, &gc_frame, sizeof(gc_frame), py->interp + py->p.interp_gc_frame))
+		py->gc_frame = gc_frame;
+	return 0;
+}
+
+/* From the thread state, which is in py->ts, to the first frame. 1: there is none to be had. */
+__noinline int python_begin(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	u64 first;
+
+	if (!py || python_interpreter(slot))
+		return 1;
+	py->at = 0;
+	py->native_at = 0;
+	py->window_start = 0;
+	py->window_len = 0;
+	py->base_frame = 0;
+	if (py->p.flags & RPROF_PYTHON_BASE_FRAME)
+		py->base_frame = state_word(py, py->p.ts_base_frame);
+	py->chunk = py->p.ts_chunk ? state_word(py, py->p.ts_chunk) : 0;
+	first = state_word(py, py->p.ts_frame);
+	if (py->p.flags & RPROF_PYTHON_CFRAME) {
+		py->cframe = first;
+		if (!load_cframe(py, first)) {
+			py->stop = RPROF_STOP_FAULT;
+			return 1;
+		}
+		first = *(const u64 *)field(py, 0, py->p.cframe_frame);
+	}
+	py->frame = first;
+	/* Of the newest chunk: a window right away. Anything else shows whose it is first. */
+	py->below = first >= py->chunk && first - py->chunk < PY_CHUNK_NEAR ? first + 1 : 0;
+	return 0;
+}
+
+/* Not a global function: kernels allow eight calls, one within the other. */
+static __always_inline void walk(u32 slot)
+{
+	if (pystate_find(slot) || python_begin(slot))
+		return;
+	for (int i = 0; i < WALK_CALLS; i++)
+		if (python_chunk(slot))
+			break;
+}
+
+/* The same again, each frame and each code object by a read of its own, and compared. */
+static __always_inline void verify(struct scratch *s, struct py_scratch *py, struct rprof_cpu *cpu,
+				   u32 slot)
+{
+	py->plain = py->compare = 1;
+	py->differs = 0;
+	py->at = 0;
+	walk(slot);
+	cpu->counters[RPROF_COUNT_VERIFIED]++;
+	if (py->differs || py->at != s->stack.n_python || py->stop != s->stack.stop_python)
+		cpu->counters[RPROF_COUNT_MISMATCHES]++;
+}
+
+__noinline int python_walk(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	struct rprof_cpu *cpu = this_cpu();
+
+	if (!py || !s || !cpu)
+		return 1;
+	py->plain = rprof_config.flags & RPROF_CONFIG_NO_CACHE ? 1 : 0;
+	py->compare = 0;
+	py->first = s->n_words;
+	py->n_sps = s->stack.n_native;
+	py->reads = py->faults = py->window_hits = py->frames_equal = py->frames_new = 0;
+	walk(slot);
+	s->stack.stop_python = py->stop;
+	cpu->counters[RPROF_COUNT_PY_READS] += py->reads;
+	cpu->counters[RPROF_COUNT_PY_FAULTS] += py->faults;
+	cpu->counters[RPROF_COUNT_WINDOW_HITS] += py->window_hits;
+	cpu->counters[RPROF_COUNT_FRAMES_EQUAL] += py->frames_equal;
+	cpu->counters[RPROF_COUNT_FRAMES_NEW] += py->frames_new;
+	if (rprof_config.flags & RPROF_CONFIG_VERIFY)
+		verify(s, py, cpu, slot);
+	return 0;
+}
