@@ -178,8 +178,10 @@ __noinline int code_fingerprint(u32 slot, u64 code)
 		return 2;
 	at = (u64)ps->p.co_from - ps->p.co_type;
 	for (u32 i = 0; i < PY_CODE_BYTES / 8; i++) {
+		if (at + 8 > ps->p.co_read)
+			break;
 		asm volatile("" : "+r"(at));
-		if (at > PY_CODE_BYTES - 8 || at + 8 > ps->p.co_read)
+		if (at > PY_CODE_BYTES - 8)
 			break;
 		h = rprof_mix(h, *(u64 *)(ps->co + (at & ~7ULL)), rprof_config.hash_key);
 		at += 8;

@@ -107,8 +107,10 @@ __noinline int shim_chunk(u32 slot, u64 shim)
 	i = py->native_at;
 	for (int n = 0; n < SHIM_STEPS; n++) {
 		/* Where the last one ends is not known: it is of no use. */
+		if (i + 1 >= py->n_sps)
+			return 1;
 		asm volatile("" : "+r"(i));
-		if (i + 1 >= py->n_sps || i + 1 >= RPROF_MAX_NATIVE)
+		if (i >= RPROF_MAX_NATIVE - 1)
 			return 1;
 		if (shim >= py->sps[i] && shim < py->sps[i + 1]) {
 			py->native_at = i;
