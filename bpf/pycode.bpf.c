@@ -71,15 +71,6 @@ static __always_inline u32 co_half(struct py_scratch *ps, u64 offset)
 	return *(u32 *)(ps->co + (at & ~3ULL));
 }
 
-static __always_inline int py_read(struct py_scratch *ps, void *to, u64 size, u64 addr)
-{
-	ps->reads++;
-	if (!bpf_probe_read_user(to, size, (void *)addr))
-		return 0;
-	ps->faults++;
-	return -1;
-}
-
 static __always_inline struct text_place text_place(struct py_scratch *ps, u64 object,
 						    const struct text_head *head)
 {
@@ -110,7 +101,7 @@ static __always_inline int code_read(struct py_scratch *ps, u64 code)
 	asm volatile("" : "+r"(size));
 	if (size > PY_CODE_BYTES)
 		return -1;
-	return py_read(ps, ps->co, size, code + ps->p.co_type);
+	return py_read(ps, ps->co, size, code + ps->p.co_type) ? 0 : -1;
 }
 
 /* Fill text_tails.of[@which]. Programs have one file for many functions, and recursion one name. */
@@ -131,7 +122,7 @@ __noinline int text_tail(u32 slot, u32 which, u64 object)
 	t->time_ns = s->time_ns;
 	t->object = object;
 	t->has_head = t->has_words = 0;
-	if (py_read(ps, &t->head, sizeof(t->head), object + ps->p.str_length))
+	if (!py_read(ps, &t->head, sizeof(t->head), object + ps->p.str_length))
 		return 0;
 	place = text_place(ps, object, &t->head);
 	if (!place.addr)
@@ -145,7 +136,7 @@ __noinline int text_tail(u32 slot, u32 which, u64 object)
 	asm volatile("" : "+r"(size));
 	if (size > RPROF_TEXT_TAIL)
 		return 0;
-	t->has_words = !py_read(ps, t->words, size, place.addr);
+	t->has_words = py_read(ps, t->words, size, place.addr);
 	return 0;
 }
 
@@ -207,12 +198,12 @@ static __always_inline struct text_place part_place(struct py_scratch *ps, u32 w
 
 	if (which != RPROF_CODE_LINES) {
 		object = co_word(ps, which == RPROF_CODE_NAME ? p->co_name : p->co_filename);
-		if (py_read(ps, &head, sizeof(head), object + p->str_length))
+		if (!py_read(ps, &head, sizeof(head), object + p->str_length))
 			return place;
 		return text_place(ps, object, &head);
 	}
 	object = co_word(ps, p->co_lines);
-	if (py_read(ps, &head.length, sizeof(head.length), object + p->bytes_size) ||
+	if (!py_read(ps, &head.length, sizeof(head.length), object + p->bytes_size) ||
 	    head.length > 0xffffffffULL)
 		return place;
 	place.addr = object + p->bytes_data;
@@ -259,7 +250,7 @@ __noinline int code_part(u32 slot, u32 which)
 	if (pad > sizeof(ps->text) - 8)
 		return 0;
 	*(u64 *)(ps->text + (pad & ~7ULL)) = 0;
-	if (py_read(ps, ps->text + at, size, place.addr))
+	if (!py_read(ps, ps->text + at, size, place.addr))
 		return 0;
 	t->captured = size;
 	ps->record.h.len += (size + 7) & ~7ULL;

@@ -17,21 +17,6 @@
 
 extern const volatile struct rprof_config rprof_config;
 
-static __always_inline bool py_read(struct py_scratch *py, void *to, u32 len, u64 from)
-{
-	py->reads++;
-	if (!bpf_probe_read_user(to, len, (void *)from))
-		return true;
-	py->faults++;
-	return false;
-}
-
-static __always_inline u64 ts_word(const struct py_scratch *py, u64 offset)
-{
-	asm volatile("" : "+r"(offset));
-	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
-}
-
 static __always_inline bool read_state(struct py_scratch *py, u64 tstate)
 {
 	u64 len = py->p.ts_read;
@@ -46,9 +31,9 @@ static __always_inline bool read_state(struct py_scratch *py, u64 tstate)
 static __always_inline bool is_ours(const struct py_scratch *py, u32 tid)
 {
 	if (py->tp)
-		return ts_word(py, py->p.ts_thread_id) == py->tp;
+		return py_state_word(py, py->p.ts_thread_id) == py->tp;
 	return (py->p.flags & RPROF_PYTHON_NATIVE_TID) &&
-	       ts_word(py, py->p.ts_native_tid) == (u64)tid;
+	       py_state_word(py, py->p.ts_native_tid) == (u64)tid;
 }
 
 /* And of its states the innermost? */
@@ -131,7 +116,7 @@ __noinline int pystate_step(u32 slot)
 			return 1;
 		}
 	}
-	py->search = ts_word(py, py->p.ts_next);
+	py->search = py_state_word(py, py->p.ts_next);
 	return 0;
 }
 

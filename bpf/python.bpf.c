@@ -21,21 +21,6 @@
 
 extern const volatile struct rprof_config rprof_config;
 
-static __always_inline bool read_user(struct py_scratch *py, void *to, u32 len, u64 from)
-{
-	py->reads++;
-	if (!bpf_probe_read_user(to, len, (void *)from))
-		return true;
-	py->faults++;
-	return false;
-}
-
-static __always_inline u64 state_word(const struct py_scratch *py, u64 offset)
-{
-	asm volatile("" : "+r"(offset));
-	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
-}
-
 /* A field of the frame at .mem[@at]. */
 static __always_inline const u8 *field(const struct py_scratch *py, u64 at, u64 offset)
 {
@@ -52,7 +37,7 @@ static __always_inline bool read_window(struct py_scratch *py, u64 start, u64 en
 	py->window_start = start;
 	py->window_len = 0;
 	asm volatile("" : "+r"(len));
-	if (len > WINDOW || !read_user(py, py->mem + PY_WINDOW_AT, len, start))
+	if (len > WINDOW || !py_read(py, py->mem + PY_WINDOW_AT, len, start))
 		return false;
 	py->window_len = len;
 	return true;
@@ -92,7 +77,7 @@ __noinline int python_load(u32 slot, u64 addr)
 		return -1;
 	if (!py->compare && py->below - addr < WINDOW && window_below(py, addr, need))
 		return PY_WINDOW_AT + (addr - py->window_start);
-	return read_user(py, py->mem, need, addr) ? 0 : -1;
+	return py_read(py, py->mem, need, addr) ? 0 : -1;
 }
 
 /* The native frame that address @shim of the C stack lies in, from .native_at on. 1: known. */
@@ -171,79 +156,6 @@ __noinline int python_shim(u32 slot, u64 address)
 	return put(s, py, py->shim, 0, RPROF_PY_SHIM);
 }
 
-static __always_inline bool memo_holds(const struct py_scratch *py, const struct py_memo *m,
-				       u64 frame, u64 code)
-{
-	return m->frame == frame && m->code == code && m->generation == (u32)py->generation;
-}
-
-/* What is known of the code object without a read; 0. */
-static __always_inline u32 known_fingerprint(const struct scratch *s, const struct py_scratch *py,
-					     u64 code)
-{
-	struct code_key key = { .code = code, .tgid = s->stack.tgid, .execs = py->execs };
-	const struct code_known *known = bpf_map_lookup_elem(&rprof_code, &key);
-
-	return known && known->generation == py->generation ? known->fingerprint : 0;
-}
-
-/* Threads mostly come back to the same frames. */
-static __always_inline void memorize(const struct scratch *s, struct py_scratch *py, u64 slot,
-				     u64 frame, u64 code, u32 fingerprint)
-{
-	u32 tid = s->tid;
-	struct py_thread *t = bpf_map_lookup_elem(&rprof_threads, &tid);
-	const struct py_memo memo = {
-		.frame = frame,
-		.code = code,
-		.fingerprint = fingerprint,
-		.generation = py->generation,
-	};
-
-	asm volatile("" : "+r"(slot));
-	slot &= PY_MEMO - 1;
-	py->last.memo[slot] = memo;
-	if (t)
-		t->memo[slot] = memo;
-}
-
-/* Fingerprint of the code object of a frame: py->fingerprint. As code_fingerprint(). */
-__noinline int python_fingerprint(u32 slot, u64 frame, u64 code)
-{
-	struct py_scratch *py = py_at(slot);
-	struct scratch *s = scratch_at(slot);
-	/* Frames lie at least 80 bytes apart. */
-	u64 place = ((frame >> 4) ^ (frame >> 10)) & (PY_MEMO - 1);
-	u32 fingerprint;
-	int err;
-
-	asm volatile("" : "+r"(frame), "+r"(code));
-	if (!py || !s)
-		return 1;
-	if (!py->generation || py->plain) {
-		py->frames_new++;
-		return code_fingerprint(slot, code);
-	}
-	asm volatile("" : "+r"(place));
-	if (memo_holds(py, &py->last.memo[place & (PY_MEMO - 1)], frame, code)) {
-		py->fingerprint = py->last.memo[place & (PY_MEMO - 1)].fingerprint;
-		py->frames_equal++;
-		return 0;
-	}
-	fingerprint = known_fingerprint(s, py, code);
-	if (fingerprint) {
-		py->fingerprint = fingerprint;
-		py->frames_equal++;
-	} else {
-		py->frames_new++;
-		err = code_fingerprint(slot, code);
-		if (err)
-			return err;
-	}
-	memorize(s, py, place, frame, code, py->fingerprint);
-	return 0;
-}
-
 /* Where this thread's copy of the bytecode begins; 0: not known. FT builds, 3.14 on: co_tlbc. */
 static __always_inline u64 bytecode(struct py_scratch *py, u64 at, u64 code)
 {
@@ -255,8 +167,8 @@ static __always_inline u64 bytecode(struct py_scratch *py, u64 at, u64 code)
 	index = *(const u32 *)field(py, at, py->p.f_tlbc);
 	if (!index)
 		return code + py->p.co_code;
-	if (index > MAX_TLBC || !read_user(py, &array, sizeof(array), code + py->p.co_tlbc) ||
-	    !array || !read_user(py, &entry, sizeof(entry), array + 8 + 8 * (u64)index))
+	if (index > MAX_TLBC || !py_read(py, &array, sizeof(array), code + py->p.co_tlbc) ||
+	    !array || !py_read(py, &entry, sizeof(entry), array + 8 + 8 * (u64)index))
 		return 0;
 	return entry;
 }
@@ -289,7 +201,7 @@ static __always_inline u32 instruction(struct py_scratch *py, u64 at, u64 code)
 /* The _PyCFrame at @addr, into .mem: a frame there was dealt with. */
 static __always_inline bool load_cframe(struct py_scratch *py, u64 addr)
 {
-	return addr && read_user(py, py->mem, CFRAME_BYTES, addr);
+	return addr && py_read(py, py->mem, CFRAME_BYTES, addr);
 }
 
 /* 3.11: the activation that this frame is the first of; its _PyCFrame says where the next one is. */
@@ -327,7 +239,7 @@ static __always_inline int python_frame(struct scratch *s, struct py_scratch *py
 		where |= RPROF_PY_GENERATOR;
 	if (py->frame == py->gc_frame)
 		where |= RPROF_PY_GC;
-	if (!py->at && py->p.ts_executor && state_word(py, py->p.ts_executor))
+	if (!py->at && py->p.ts_executor && py_state_word(py, py->p.ts_executor))
 		where |= RPROF_PY_COARSE;
 	if (py->p.flags & RPROF_PYTHON_FRAME_OBJECTS)
 		where |= RPROF_PY_ENTRY;
@@ -395,33 +307,61 @@ __noinline int python_chunk(u32 slot)
 	return 0;
 }
 
-/* What the interpreter of this thread says about all its frames: code objects freed, a collection. */
+/* Of two words of the interpreter, the lower one's place in .mem; negative: not to be had. */
+static __always_inline int load_interpreter(struct py_scratch *py, u64 from, u64 to)
+{
+	u64 len = to + 8 - from;
+
+	asm volatile("" : "+r"(len));
+	if (len > WINDOW)
+		return -1;
+	return py_read(py, py->mem + PY_WINDOW_AT, len, py->interp + from) ? 0 : -1;
+}
+
+static __always_inline u64 interpreter_word(const struct py_scratch *py, u64 offset)
+{
+	asm volatile("" : "+r"(offset));
+	return *(const u64 *)(py->mem + PY_WINDOW_AT + (offset & (WINDOW - 1)));
+}
+
+/* Code objects are known by process, interpreter, and how many of its code objects were freed. */
+static __always_inline void set_generation(const struct scratch *s, struct py_scratch *py,
+					   u64 freed)
+{
+	const u64 key = rprof_config.hash_key;
+	u64 h = rprof_mix(rprof_config.hash_seed, py->interp, key);
+
+	h = rprof_mix(rprof_mix(h, freed, key), (u64)s->stack.tgid << 32 | py->execs, key);
+	/* The low half alone is kept beside a frame, and 0 there is void. */
+	py->generation = (u32)h ? h : h + 1;
+}
+
+/*
+ * What the interpreter of this thread says about all its frames: code objects freed, and the frame
+ * that started a collection. One read: they lie near each other, the collector's state first.
+ */
 __noinline int python_interpreter(u32 slot)
 {
 	struct py_scratch *py = py_at(slot);
 	struct scratch *s = scratch_at(slot);
-	u64 generation = 0, gc_frame = 0;
-	u32 collecting = 0;
+	u64 from, to;
 
 	if (!py || !s)
 		return 1;
 	py->generation = 0;
 	py->gc_frame = 0;
-	py->interp = state_word(py, py->p.ts_interp);
-	if ((py->p.flags & RPROF_PYTHON_GENERATION) && !py->plain &&
-	    read_user(py, &generation, sizeof(generation), py->interp + py->p.interp_generation)) {
-		u64 h = rprof_mix(rprof_config.hash_seed, py->interp, rprof_config.hash_key);
-
-		h = rprof_mix(h, generation, rprof_config.hash_key);
-		h = rprof_mix(h, (u64)s->stack.tgid << 32 | py->execs, rprof_config.hash_key);
-		/* The low half alone is kept beside a frame, and 0 there is void. */
-		py->generation = (u32)h ? h : h + 1;
-	}
-	if ((py->p.flags & RPROF_PYTHON_GC_FRAME) &&
-	    read_user(py, &collecting, sizeof(collecting), py->interp + py->p.interp_collecting) &&
-	    collecting &&
-	    read_user(py, &gc_frame, sizeof(gc_frame), py->interp + py->p.interp_gc_frame))
-		py->gc_frame = gc_frame;
+	py->interp = py_state_word(py, py->p.ts_interp);
+	if (!(py->p.flags & RPROF_PYTHON_GENERATION))
+		return 0;
+	from = to = py->p.interp_generation;
+	if (py->p.flags & RPROF_PYTHON_GC_FRAME)
+		from = py->p.interp_collecting;
+	if (load_interpreter(py, from, to))
+		return 0;
+	if (!py->plain)
+		set_generation(s, py, interpreter_word(py, to - from));
+	if ((py->p.flags & RPROF_PYTHON_GC_FRAME) && *(const u32 *)(py->mem + PY_WINDOW_AT))
+		py->gc_frame = interpreter_word(py, (u64)py->p.interp_gc_frame - from);
 	return 0;
 }
 
@@ -439,9 +379,9 @@ __noinline int python_begin(u32 slot)
 	py->window_len = 0;
 	py->base_frame = 0;
 	if (py->p.flags & RPROF_PYTHON_BASE_FRAME)
-		py->base_frame = state_word(py, py->p.ts_base_frame);
-	py->chunk = py->p.ts_chunk ? state_word(py, py->p.ts_chunk) : 0;
-	first = state_word(py, py->p.ts_frame);
+		py->base_frame = py_state_word(py, py->p.ts_base_frame);
+	py->chunk = py->p.ts_chunk ? py_state_word(py, py->p.ts_chunk) : 0;
+	first = py_state_word(py, py->p.ts_frame);
 	if (py->p.flags & RPROF_PYTHON_CFRAME) {
 		py->cframe = first;
 		if (!load_cframe(py, first)) {
@@ -470,10 +410,13 @@ static __always_inline void walk(u32 slot)
 static __always_inline void verify(struct scratch *s, struct py_scratch *py, struct rprof_cpu *cpu,
 				   u32 slot)
 {
+	const u64 generation = py->generation;
+
 	py->plain = py->compare = 1;
 	py->differs = 0;
 	py->at = 0;
 	walk(slot);
+	py->generation = generation;
 	cpu->counters[RPROF_COUNT_VERIFIED]++;
 	if (py->differs || py->at != s->stack.n_python || py->stop != s->stack.stop_python)
 		cpu->counters[RPROF_COUNT_MISMATCHES]++;

@@ -17,6 +17,7 @@
 #define PY_CHUNK_NEAR (1u << 20) /* the newest chunk of a data stack is not larger, mostly */
 #define PY_SLACK 8u		/* a masked offset plus a word stays inside */
 
+#define PY_MET 16u		/* code objects that are met again in one sample */
 #define PY_MEMO 64u		/* frames of the last sample that a thread keeps, by their address */
 
 /*
@@ -28,6 +29,14 @@ struct py_memo {
 	u64 code;
 	u32 fingerprint;
 	u32 generation;		/* low half of py_scratch.generation when it was taken; 0: void */
+};
+
+/* A code object that was read for a sample: nothing changes while its thread is held. */
+struct py_met {
+	u64 time_ns;		/* of the sample */
+	u64 code;
+	u32 fingerprint;
+	u32 reserved;
 };
 
 /* Value of rprof_threads: what the last sample of a thread found. It predicts, and proves nothing. */
@@ -94,6 +103,7 @@ struct py_scratch {
 	u64 window_start;	/* address of .mem[PY_WINDOW_AT] */
 	u64 window_len;		/* valid bytes */
 	u64 sps[RPROF_MAX_NATIVE]; /* lowest address of each entry of native[] */
+	struct py_met met[PY_MET]; /* by the code object's address */
 	struct py_thread last;	/* what is remembered of this thread, to be read and changed */
 	u8 ts[PY_STATE_BYTES + PY_SLACK]; /* the thread state */
 	u8 co[PY_CODE_BYTES + PY_SLACK]; /* a code object, from .co_type on */
@@ -121,11 +131,31 @@ static __always_inline struct py_scratch *py_at(u32 slot)
 	return bpf_map_lookup_elem(&rprof_pyscratch, &slot);
 }
 
+/* Memory of the process, counted. */
+static __always_inline bool py_read(struct py_scratch *py, void *to, u64 len, u64 from)
+{
+	py->reads++;
+	if (!bpf_probe_read_user(to, len, (void *)from))
+		return true;
+	py->faults++;
+	return false;
+}
+
+/* A word of the thread state. */
+static __always_inline u64 py_state_word(const struct py_scratch *py, u64 offset)
+{
+	asm volatile("" : "+r"(offset));
+	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
+}
+
 /* Walk the Python frames of this sample into the record: scratch.stack.n_python, .stop_python. */
 int python_walk(u32 slot);
 
 /* Find the thread state: py_scratch.tstate and .ts. 0: found; 1: py_scratch.stop says why not. */
 int pystate_find(u32 slot);
+
+/* The same of a frame's code object, by what is remembered where that is sound (pymemo.bpf.c). */
+int python_fingerprint(u32 slot, u64 frame, u64 code);
 
 /*
  * code_fingerprint() - read the code object at @code (tag bits off).

@@ -26,8 +26,8 @@ static const struct {
 	unsigned long max_insns;
 } budget[] = {
 	/* Python takes 20,000 of it, signal frames 1,500, the numbers of a pid namespace 200. */
-	{ "rprof_clock", 28000 },
-	{ "rprof_clock_btf", 28000 },
+	{ "rprof_clock", 32000 },
+	{ "rprof_clock_btf", 32000 },
 	/* Without a loop. */
 	{ "rprof_exec", 400 },
 	{ "rprof_exit", 400 },
