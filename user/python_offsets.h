@@ -45,6 +45,9 @@ int python_offsets_builtin(const struct python_build *build, struct rprof_python
 /* What the programs read by @p, and all that they and we rely on. Both of the above end with it. */
 int python_offsets_validate(const struct rprof_python *p, char why[PYTHON_WHY]);
 
+/* Sets the positions of bit-fields in native words, by p->flags. @big_endian: the target's order. */
+void python_offsets_set_bits(struct rprof_python *p, bool big_endian);
+
 /* One line per field, for check and -vv. */
 void python_offsets_print(const struct rprof_python *p, FILE *f);
 
