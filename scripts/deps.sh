@@ -12,7 +12,7 @@ build='gcc libc6-dev linux-libc-dev make pkgconf|pkg-config clang bpftool
 demo=$build
 check='libcmocka-dev python3 bpftrace linux-perf binutils clang-format procps util-linux
 	libclang-rt-14-dev|libclang-rt-dev mandoc shellcheck g++ dwz libdebuginfod1t64|libdebuginfod1 xz-utils
-	rustc dpkg-dev tcl perl openssl'
+	rustc dpkg-dev tcl perl openssl libffi-dev python3-greenlet'
 vm='qemu-system-x86 qemu-system-s390x|qemu-system-misc qemu-user-static|qemu-user
 	gcc-s390x-linux-gnu busybox-static cpio mmdebstrap'
 

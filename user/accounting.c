@@ -153,6 +153,30 @@ static void print_stops(FILE *f, const struct accounting *a)
 	}
 }
 
+/* What the walks of Python frames did, if there were any. */
+static void print_python(FILE *f, const __u64 *c)
+{
+	static const struct {
+		unsigned int count;
+		const char *name;
+	} rows[] = {
+		{ RPROF_COUNT_STATE_HITS, "thread state hits" },
+		{ RPROF_COUNT_STATE_MISSES, "thread state misses" },
+		{ RPROF_COUNT_WINDOW_HITS, "window hits" },
+		{ RPROF_COUNT_FRAMES_EQUAL, "frames proved equal" },
+		{ RPROF_COUNT_FRAMES_NEW, "frames new" },
+		{ RPROF_COUNT_UNCHANGED, "stacks unchanged" },
+		{ RPROF_COUNT_PY_READS, "interpreter reads" },
+		{ RPROF_COUNT_PY_FAULTS, "interpreter reads that failed" },
+		{ RPROF_COUNT_CODES, "code objects sent" },
+	};
+
+	if (!c[RPROF_COUNT_STATE_HITS] && !c[RPROF_COUNT_STATE_MISSES])
+		return;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		row(f, rows[i].name, c[rows[i].count]);
+}
+
 static void print_losses(FILE *f, const struct accounting *a, __s64 expected)
 {
 	for (unsigned int i = RPROF_STOP_LOST_RING; i < RPROF_STOP_MAX; i++) {
@@ -216,6 +240,13 @@ void accounting_print(FILE *f, const struct accounting *a, const struct profile 
 	print_profile(f, p, all);
 	if (all)
 		print_stops(f, a);
+	if (all)
+		print_python(f, c);
+	/* --verify: anything but 0 is a bug. */
+	if (c[RPROF_COUNT_VERIFIED]) {
+		row(f, "Python walks verified", c[RPROF_COUNT_VERIFIED]);
+		row(f, "verify mismatches", c[RPROF_COUNT_MISMATCHES]);
+	}
 	print_cost(f, a, all);
 	if (!accounting_closes(a))
 		fprintf(f,

@@ -15,6 +15,9 @@
 #include "monotonic.h"
 #include "processes.h"
 #include "profile.h"
+#include "python_codes.h"
+#include "python_names.h"
+#include "pythons.h"
 #include "recent.h"
 #include "resolve.h"
 #include "session.h"
@@ -30,7 +33,9 @@ struct analysis {
 	struct modules *modules;
 	struct spaces *spaces;
 	struct jits *jits;
+	struct pythons *pythons;	/* NULL: --python=off */
 	struct ksyms *ksyms;
+	struct python_codes *python_codes;
 	struct resolver *resolver;
 	struct processes *processes;
 	struct profile *profile;
@@ -63,10 +68,27 @@ static int wait_for_files(struct analysis *a, struct located *l)
 	return 0;
 }
 
+/* Where the frames of a stack are, and how its Python frames are called, as of now. */
+static struct located *locate(struct analysis *a, const struct rprof_stack *s)
+{
+	struct located *l = locate_stack(s, processes_space(a->processes, s), a->modules, a->jits);
+	const struct located_python python = {
+		.codes = a->python_codes,
+		.strings = resolver_strings(a->resolver),
+		.style = &a->c.style,
+		.interpreter = a->pythons ? pythons_module(a->pythons, s->tgid) : 0,
+	};
+
+	if (l && located_add_python(l, s, &python)) {
+		located_free(l);
+		return NULL;
+	}
+	return l;
+}
+
 static int take_stack(struct analysis *a, const struct rprof_stack *s)
 {
-	const struct space *space = processes_space(a->processes, s);
-	struct located *l = locate_stack(s, space, a->modules, a->jits);
+	struct located *l = locate(a, s);
 	int err = l ? 0 : -ENOMEM;
 
 	if (!err)
@@ -160,7 +182,7 @@ static int follow_code(struct analysis *a, const struct profile_stack *stack,
 		return 0;
 	}
 	recent->time_ns = s->time_ns;
-	l = locate_stack(recent, processes_space(a->processes, recent), a->modules, a->jits);
+	l = locate(a, recent);
 	if (!l)
 		return -ENOMEM;
 	err = change_text(a, stack, l, changes);
@@ -239,6 +261,21 @@ void analysis_sample(struct analysis *a, const struct rprof_sample *s)
 
 void analysis_code(struct analysis *a, const struct rprof_code *c)
 {
+	int err;
+
+	if (a->hurry)
+		return;
+	processes_advance(a->processes, c->time_ns);
+	err = python_codes_add(a->python_codes, c);
+	if (err)
+		a->c.failed(a->c.ctx, err);
+}
+
+void analysis_space(struct analysis *a, const struct rprof_space *s)
+{
+	processes_on_space(a->processes, s);
+	if (s->why == RPROF_SPACE_EXEC)
+		python_codes_forget(a->python_codes, s->tgid);
 }
 
 static void on_forgotten(void *ctx, __u64 id)
@@ -253,6 +290,22 @@ static void on_ended(void *ctx, __u32 tgid)
 	struct analysis *a = ctx;
 
 	profile_forget_process(a->profile, tgid, on_forgotten, a);
+	python_codes_forget(a->python_codes, tgid);
+}
+
+static int make_pythons(struct analysis *a)
+{
+	const struct pythons_config config = {
+		.session = a->c.session,
+		.spaces = a->spaces,
+		.modules = a->modules,
+		.required = a->c.python_required,
+	};
+
+	if (a->c.no_python)
+		return 0;
+	a->pythons = pythons_new(&config);
+	return a->pythons ? 0 : -ENOMEM;
 }
 
 static int make_tables(struct analysis *a)
@@ -266,7 +319,23 @@ static int make_tables(struct analysis *a)
 	a->modules = modules_new(&modules);
 	a->spaces = a->modules ? spaces_new(a->modules) : NULL;
 	a->jits = a->spaces ? jits_new(a->spaces, a->modules) : NULL;
-	return a->jits ? 0 : -ENOMEM;
+	return a->jits ? make_pythons(a) : -ENOMEM;
+}
+
+static const struct rprof_python *read_python(void *ctx, __u32 tgid, struct python_memory *memory)
+{
+	struct analysis *a = ctx;
+
+	*memory = python_memory_of(tgid);
+	return a->pythons ? pythons_find(a->pythons, tgid) : NULL;
+}
+
+static struct python_codes *make_python_codes(struct analysis *a)
+{
+	struct python_codes_config config = { .ctx = a, .offsets = read_python };
+
+	session_hash_keys(a->c.session, &config.hash_seed, &config.hash_key);
+	return python_codes_new(&config);
 }
 
 static int make_names(struct analysis *a)
@@ -275,6 +344,8 @@ static int make_names(struct analysis *a)
 		.modules = a->modules,
 		.demangle = a->c.demangle,
 		.inlines = a->c.inlines,
+		.no_native = a->c.no_native,
+		.native_all = a->c.native_all,
 	};
 
 	a->ksyms = ksyms_open();
@@ -285,7 +356,8 @@ static int make_names(struct analysis *a)
 	a->resolver = resolver_new(&config);
 	a->profile = profile_new(a->c.all, a->c.per_thread);
 	a->recent = recent_new(RECENT_SIZE);
-	return a->resolver && a->profile && a->recent ? 0 : -ENOMEM;
+	a->python_codes = make_python_codes(a);
+	return a->resolver && a->profile && a->recent && a->python_codes ? 0 : -ENOMEM;
 }
 
 int analysis_new(const struct analysis_config *config, struct analysis **out)
@@ -307,6 +379,7 @@ int analysis_new(const struct analysis_config *config, struct analysis **out)
 			.spaces = a->spaces,
 			.modules = a->modules,
 			.jits = a->jits,
+			.pythons = a->pythons,
 			.all = a->c.all,
 			.subprocesses = a->c.subprocesses,
 			.ctx = a,
@@ -334,7 +407,9 @@ void analysis_free(struct analysis *a)
 	recent_free(a->recent);
 	processes_free(a->processes);
 	resolver_free(a->resolver);
+	python_codes_free(a->python_codes);
 	jits_free(a->jits);
+	pythons_free(a->pythons);
 	spaces_free(a->spaces);
 	modules_free(a->modules);
 	ksyms_free(a->ksyms);
@@ -352,9 +427,9 @@ void analysis_begin_drain(struct analysis *a)
 	jits_begin_drain(a->jits);
 }
 
-void analysis_end_drain(struct analysis *a)
+void analysis_end_drain(struct analysis *a, bool complete)
 {
-	processes_end_drain(a->processes);
+	processes_end_drain(a->processes, complete);
 }
 
 void analysis_tick(struct analysis *a)
@@ -373,6 +448,11 @@ int analysis_fd(const struct analysis *a)
 struct processes *analysis_processes(const struct analysis *a)
 {
 	return a->processes;
+}
+
+const struct pythons *analysis_pythons(const struct analysis *a)
+{
+	return a->pythons;
 }
 
 const struct profile *analysis_profile(const struct analysis *a)
@@ -418,6 +498,25 @@ void analysis_finish(struct analysis *a)
 			  (unsigned long long)profile_n_waiting(a->profile));
 }
 
+static void print_python(const struct analysis *a, FILE *f)
+{
+	struct python_codes_stats codes;
+	struct pythons_stats found;
+
+	if (!a->pythons)
+		return;
+	pythons_stats(a->pythons, &found);
+	python_codes_stats(a->python_codes, &codes);
+	fprintf(f, "  %-28s %12llu  %llu refused, %llu not in use yet\n", "Python processes",
+		(unsigned long long)found.found, (unsigned long long)found.refused,
+		(unsigned long long)found.waiting);
+	fprintf(f, "  %-28s %12llu  %llu completed, %llu read from the process, %zu known now\n",
+		"code objects received", (unsigned long long)codes.records,
+		(unsigned long long)codes.completed, (unsigned long long)codes.repaired,
+		codes.known);
+	fprintf(f, "  %-28s %12llu\n", "unknown Python frames", (unsigned long long)codes.unknown);
+}
+
 void analysis_print(const struct analysis *a, FILE *f)
 {
 	const struct codes_stats *c = codes_stats(resolver_codes(a->resolver));
@@ -432,5 +531,6 @@ void analysis_print(const struct analysis *a, FILE *f)
 			"files read for --inlines", (unsigned long long)in.files,
 			(unsigned long long)in.queries, (unsigned long long)in.given_up,
 			in.time_ns / 1e9);
+	print_python(a, f);
 	modules_print(a->modules, f);
 }

@@ -13,14 +13,20 @@
 #include "rprof/stop.h"
 #include "rprof/record.h"
 
+#include "python_names.h"
+
 struct analysis;
 struct processes;
 struct profile;
+struct pythons;
 struct session;
 
 struct analysis_config {
 	struct session *session;	/* borrowed */
 	bool all, per_thread, subprocesses, demangle, inlines;
+	bool no_python, python_required; /* --python */
+	bool no_native, native_all;	/* of user frames */
+	struct python_style style;
 	void *ctx;
 	void (*failed)(void *ctx, int err); /* out of memory: what follows may be lost */
 };
@@ -34,7 +40,8 @@ void analysis_begin_drain(struct analysis *a);
 void analysis_stack(struct analysis *a, const struct rprof_stack *s);
 void analysis_sample(struct analysis *a, const struct rprof_sample *s);
 void analysis_code(struct analysis *a, const struct rprof_code *c);
-void analysis_end_drain(struct analysis *a);
+void analysis_space(struct analysis *a, const struct rprof_space *s);
+void analysis_end_drain(struct analysis *a, bool complete); /* false: the ring holds more */
 /* From now on samples of known stacks are counted, and no others: there is no time for more. */
 void analysis_hurry(struct analysis *a);
 
@@ -50,6 +57,8 @@ void analysis_finish(struct analysis *a);
 void analysis_before_dump(struct analysis *a);
 
 struct processes *analysis_processes(const struct analysis *a);
+/* NULL with --python=off. */
+const struct pythons *analysis_pythons(const struct analysis *a);
 const struct profile *analysis_profile(const struct analysis *a);
 /* SAMPLE records that reached the profile, and those whose stack was not known. */
 void analysis_counts(const struct analysis *a, __u64 *received, __u64 *unknown_stacks);

@@ -141,12 +141,9 @@ static void look_at_module(struct survey *s, const char *subject, const char *pa
 		return;
 	}
 	runtimes_read(fd, &found);
-	s->runtimes.cpython |= found.cpython;
 	s->runtimes.go |= found.go;
 	s->runtimes.ocaml |= found.ocaml;
 	s->runtimes.node |= found.node;
-	if (found.python_version)
-		s->runtimes.python_version = found.python_version;
 	if (module_open(fd, &m)) {
 		check_add(s->report, CHECK_DEGRADED, subject, "nothing to do",
 			  "not a 64-bit ELF file of this machine: no names, stacks end in it");
@@ -221,30 +218,8 @@ static void look_at(struct survey *s, const struct maps_entry *e)
 	free(path);
 }
 
-static void report_python(struct check_report *r, __u32 hex)
-{
-	static const char advice[] = "nothing to do: its C functions are shown";
-	static const char levels[16] = { [0xa] = 'a', [0xb] = 'b', [0xc] = 'c' };
-	char level[8] = "";
-
-	/* PY_VERSION_HEX: a, b, c (candidate), f (final). */
-	if (levels[(hex >> 4) & 0xf])
-		snprintf(level, sizeof(level), "%s%u",
-			 ((hex >> 4) & 0xf) == 0xc ? "rc" : (char[]){ levels[(hex >> 4) & 0xf], 0 },
-			 hex & 0xf);
-	if (hex)
-		check_add(r, CHECK_DEGRADED, "CPython", advice,
-			  "%u.%u.%u%s: Python frames are not in this version yet", hex >> 24,
-			  (hex >> 16) & 0xff, (hex >> 8) & 0xff, level);
-	else
-		check_add(r, CHECK_DEGRADED, "CPython", advice,
-			  "3.7 to 3.12: Python frames are not in this version yet");
-}
-
 static void report_runtimes(struct check_report *r, const struct runtimes *found)
 {
-	if (found->cpython)
-		report_python(r, found->python_version);
 	if (found->ocaml)
 		check_add(r, CHECK_FINE, "OCaml", NULL,
 			  "native code: its functions have the names that the linker has");
@@ -275,6 +250,7 @@ void check_files(struct check_report *r, __u32 pid, int proc_dir, const struct p
 			  "nothing to do: they are too many or too large", "%zu were not looked at",
 			  s.n_skipped);
 	check_group(r, "process %u: runtimes", pid);
+	check_python(r, pid);
 	report_runtimes(r, &s.runtimes);
 	idmap_fini(&s.seen);
 	idmap_fini(&s.places);

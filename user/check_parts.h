@@ -76,4 +76,7 @@ int check_auxv_bits(const void *auxv, size_t size);
  */
 void check_files(struct check_report *r, __u32 pid, int proc_dir, const struct proc_maps *maps);
 
+/* The Python that a process runs, and how well its frames can be read: findings of the group at hand. */
+void check_python(struct check_report *r, __u32 pid);
+
 #endif

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "located.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "jits.h"
 #include "marks.h"
 #include "modules.h"
+#include "python_codes.h"
+#include "python_names.h"
 #include "record.h"
 #include "spaces.h"
 
@@ -56,6 +59,7 @@ struct located *locate_stack(const struct rprof_stack *s, const struct space *sp
 	memcpy(l->comm, s->comm, sizeof(l->comm));
 	l->stop_kernel = s->stop_kernel;
 	l->stop_native = s->stop_native;
+	l->stop_python = s->stop_python;
 	l->n_kernel = s->n_kernel;
 	l->kernel = calloc(l->n_kernel + 1, sizeof(*l->kernel));
 	l->native = calloc((size_t)s->n_native + 1, sizeof(*l->native));
@@ -72,9 +76,65 @@ struct located *locate_stack(const struct rprof_stack *s, const struct space *sp
 	return l;
 }
 
+/* Return: 1: it is not to be shown; 0: its name is @name, or it has none (NULL); -ENOMEM. */
+static int name_python(const struct located *l, const struct rprof_python_frame *f,
+		       const struct located_python *python, const char **name)
+{
+	struct python_place place;
+	int err;
+
+	*name = NULL;
+	if (f->where & RPROF_PY_NEXT)
+		return 1;
+	if (f->where & RPROF_PY_SHIM)
+		return 0;
+	err = python_codes_find(python->codes, l->tgid, f, &place);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	if (python_is_cleanup(&place))
+		return 1;
+	*name = python_name(python->strings, python->style, &place);
+	return *name ? 0 : -ENOMEM;
+}
+
+static void drop_python(struct located *l)
+{
+	free(l->python);
+	free(l->python_names);
+	l->python = NULL;
+	l->python_names = NULL;
+	l->n_python = 0;
+}
+
+int located_add_python(struct located *l, const struct rprof_stack *s,
+		       const struct located_python *python)
+{
+	const struct rprof_python_frame *frames = record_python(s);
+
+	l->interpreter = python->interpreter;
+	l->python = calloc((size_t)s->n_python + 1, sizeof(*l->python));
+	l->python_names = calloc((size_t)s->n_python + 1, sizeof(*l->python_names));
+	if (!l->python || !l->python_names) {
+		drop_python(l);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < s->n_python; i++) {
+		int err = name_python(l, &frames[i], python, &l->python_names[l->n_python]);
+
+		if (err < 0) {
+			drop_python(l);
+			return err;
+		}
+		if (!err)
+			l->python[l->n_python++] = frames[i];
+	}
+	return 0;
+}
+
 void located_keep(struct located *l, struct modules *modules)
 {
 	l->kept_by = modules;
+	modules_ref(modules, l->interpreter);
 	for (size_t i = 0; i < l->n_native; i++)
 		modules_ref(modules, l->native[i].module);
 }
@@ -83,6 +143,8 @@ void located_free(struct located *l)
 {
 	if (!l)
 		return;
+	if (l->kept_by)
+		modules_unref(l->kept_by, l->interpreter);
 	for (size_t i = 0; l->native && i < l->n_native; i++) {
 		if (l->kept_by)
 			modules_unref(l->kept_by, l->native[i].module);
@@ -90,5 +152,7 @@ void located_free(struct located *l)
 	}
 	free(l->kernel);
 	free(l->native);
+	free(l->python);
+	free(l->python_names);
 	free(l);
 }

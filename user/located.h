@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A stack whose addresses are translated into places in files: what must be done while its process
- * lives and its mappings are known. Names and marks (resolve.c) can come later.
+ * lives and its mappings are known. So are the names of Python frames, which are in no file. Names
+ * of the others, and marks (resolve.c), can come later.
  */
 #ifndef RPROF_LOCATED_H
 #define RPROF_LOCATED_H
@@ -15,7 +16,10 @@
 
 struct jits;
 struct modules;
+struct python_codes;
+struct python_style;
 struct space;
+struct strset;
 
 enum located_kind {
 	LOCATED_FILE,		/* .module and .vaddr */
@@ -38,12 +42,16 @@ struct located {
 	__u32 tgid;
 	__u32 space;		/* number; 0: none */
 	char comm[RPROF_COMM_LEN];
-	__u8 stop_kernel, stop_native;
+	__u8 stop_kernel, stop_native, stop_python;
 	bool has_jit;		/* a name may change while the space does not */
 	struct modules *kept_by; /* whose files it keeps; NULL: none yet */
-	size_t n_kernel, n_native;
+	size_t n_kernel, n_native, n_python;
 	__u64 *kernel;
 	struct located_frame *native;
+	struct rprof_python_frame
+		*python; /* as in the record, without what is no frame of the program */
+	const char **python_names; /* interned, of each; NULL: a shim, or not known */
+	__u32 interpreter;	/* number of the file that holds it; 0: not known */
 };
 
 /*
@@ -55,6 +63,22 @@ struct located {
  */
 struct located *locate_stack(const struct rprof_stack *s, const struct space *space,
 			     struct modules *modules, struct jits *jits);
+
+/* How the Python frames of a process get their names. */
+struct located_python {
+	struct python_codes *codes;
+	struct strset *strings;		/* where they are interned */
+	const struct python_style *style;
+	__u32 interpreter;		/* pythons_module() */
+};
+
+/*
+ * located_add_python() - the Python frames of the STACK that @l was made of.
+ * Return: 0 or -ENOMEM, and @l is without them.
+ */
+int located_add_python(struct located *l, const struct rprof_stack *s,
+		       const struct located_python *python);
+
 /* It is kept beyond the next change of any space. */
 void located_keep(struct located *l, struct modules *modules);
 void located_free(struct located *l);

@@ -16,10 +16,10 @@ bool marks_is_interrupted(unsigned int how)
 	return how == RPROF_HOW_PC || how == RPROF_HOW_SIGNAL;
 }
 
-static bool is_word(const struct marks_frame *f)
+bool marks_is_word(unsigned int how)
 {
-	return f->how == RPROF_HOW_SP || f->how == RPROF_HOW_SP8 || f->how == RPROF_HOW_WORD_SP ||
-	       f->how == RPROF_HOW_WORD_SP8;
+	return how == RPROF_HOW_SP || how == RPROF_HOW_SP8 || how == RPROF_HOW_WORD_SP ||
+	       how == RPROF_HOW_WORD_SP8;
 }
 
 /* CFA - 8 is the word's place, says the rule of the interrupted frame. */
@@ -123,7 +123,7 @@ static bool judge_segment(const struct marks_frame *frames, size_t first, size_t
 {
 	size_t at, next = first + 1;
 
-	while (next < end && is_word(&frames[next]))
+	while (next < end && marks_is_word(frames[next].how))
 		next++;
 	at = proven_caller(frames, first, next);
 	verdicts[at].shown = true;

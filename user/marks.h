@@ -37,6 +37,8 @@ struct marks_verdict {
 
 /* Was a frame found so interrupted, by the sample or by a signal? Its rule is the one at its pc. */
 bool marks_is_interrupted(unsigned int how);
+/* Is it a word of the stack beside such a frame, which may be its caller? */
+bool marks_is_word(unsigned int how);
 
 /*
  * marks_judge() - one verdict for each of @n frames, leaf first, at least one.

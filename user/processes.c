@@ -10,6 +10,7 @@
 #include "jits.h"
 #include "log.h"
 #include "monotonic.h"
+#include "pythons.h"
 #include "record.h"
 #include "session.h"
 #include "spaces.h"
@@ -97,6 +98,7 @@ static void forget(struct processes *p, struct process *proc)
 	if (proc->followed)
 		session_unfollow(p->c.session, tgid, proc->table);
 	jits_forget(p->c.jits, tgid);
+	pythons_forget(p->c.pythons, tgid);
 	idmap_remove(&p->by_tgid, tgid, 0);
 	p->items[i] = p->items[--p->n];
 	if (i < p->n)
@@ -159,6 +161,7 @@ static void event_happened(void *ctx, enum sideband_kind kind, __u32 tgid, __u32
 		proc->ending = proc->over = false;
 		proc->execs_known = false;
 		jits_forget(p->c.jits, tgid);
+		pythons_forget(p->c.pythons, tgid);
 	} else if (kind == SIDEBAND_EXIT) {
 		proc->ending = true;
 		note_change(p, tgid);
@@ -217,14 +220,17 @@ static int publish(struct processes *p, struct process *proc, const struct space
 	int err;
 
 	proc->changed = false;
-	if (hash == proc->published)
+	if (hash == proc->published) {
+		pythons_look(p->c.pythons, proc->tgid, proc->execs);
 		return 0;
+	}
 	err = session_publish(p->c.session, space, proc->execs);
 	proc->published = err ? 0 : hash;
 	if (err) {
 		p->n_unchecked++;
 		log_debug("process %u: mappings not published: %s", proc->tgid, strerror(-err));
 	}
+	pythons_look(p->c.pythons, proc->tgid, proc->execs);
 	return err;
 }
 
@@ -313,11 +319,13 @@ static bool is_over(const struct processes *p, const struct process *proc)
 }
 
 /* Its mappings by event are whole, but for stacks; those are the ones of the last reading. */
-static void catch_up(struct processes *p, struct process *proc)
+static void catch_up(struct processes *p, struct process *proc, bool complete)
 {
 	const struct space *space = spaces_newest(p->c.spaces, proc->tgid);
 
-	if (proc->over) {
+	if (proc->over && !complete) {
+		note_change(p, proc->tgid);
+	} else if (proc->over) {
 		spaces_end(p->c.spaces, proc->tgid);
 		forget(p, proc);
 	} else if (proc->ending && is_over(p, proc)) {
@@ -328,23 +336,24 @@ static void catch_up(struct processes *p, struct process *proc)
 	}
 }
 
-void processes_end_drain(struct processes *p)
+void processes_end_drain(struct processes *p, bool complete)
 {
 	size_t n;
 
-	if (p->drain_ns > SKEW_NS)
+	if (complete && p->drain_ns > SKEW_NS)
 		timeline_advance(p->timeline, p->drain_ns - SKEW_NS);
 	n = p->n_changed;
 	for (size_t i = 0; i < n; i++) {
 		struct process *proc = find(p, p->changed[i]);
 
 		if (proc)
-			catch_up(p, proc);
+			catch_up(p, proc, complete);
 	}
 	/* Those that were noted meanwhile are for the next drain. */
 	if (n)
 		memmove(p->changed, p->changed + n, (p->n_changed - n) * sizeof(*p->changed));
 	p->n_changed -= n;
+	pythons_again(p->c.pythons);
 }
 
 /* Has this stack an address that neither the kernel side nor we find in a mapping? */

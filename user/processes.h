@@ -16,6 +16,7 @@
 struct jits;
 struct modules;
 struct processes;
+struct pythons;
 struct session;
 struct space;
 struct spaces;
@@ -25,6 +26,7 @@ struct processes_config {
 	struct spaces *spaces;
 	struct modules *modules;
 	struct jits *jits;
+	struct pythons *pythons;	/* NULL: interpreters are of no interest */
 	bool all;			/* -a: every process is of interest */
 	bool subprocesses;		/* -s */
 	void *ctx;
@@ -44,8 +46,8 @@ int processes_follow(struct processes *p, __u32 tgid, __u32 flags);
 
 /* The records that follow were made before now. */
 void processes_begin_drain(struct processes *p);
-/* All of them were handled. */
-void processes_end_drain(struct processes *p);
+/* All of them were handled; or, not @complete, as many as there was time for. */
+void processes_end_drain(struct processes *p, bool complete);
 
 /* What happened before @time_ns has happened now: before each record is handled. */
 void processes_advance(struct processes *p, __u64 time_ns);

@@ -24,6 +24,7 @@
 #include "preflight.h"
 #include "processes.h"
 #include "profile.h"
+#include "pythons.h"
 #include "record.h"
 #include "session.h"
 
@@ -98,7 +99,7 @@ static void on_space(void *ctx, const struct rprof_space *s)
 {
 	struct profiler *p = ctx;
 
-	processes_on_space(analysis_processes(p->analysis), s);
+	analysis_space(p->analysis, s);
 	if (s->why == RPROF_SPACE_EXEC)
 		cputime_on_exec(p->cputime, s->tgid);
 }
@@ -142,6 +143,11 @@ static int make_analysis(struct profiler *p)
 		.subprocesses = o->subprocesses,
 		.demangle = !o->no_demangle,
 		.inlines = o->inlines,
+		.no_python = o->python == OPTIONS_PYTHON_OFF || o->kernel_only,
+		.python_required = o->python == OPTIONS_PYTHON_REQUIRE,
+		.no_native = o->no_native,
+		.native_all = o->native_all,
+		.style = { .full_filenames = o->full_filenames, .no_lines = o->no_lines },
 		.ctx = p,
 		.failed = sink_failed,
 	};
@@ -152,6 +158,28 @@ static int make_analysis(struct profiler *p)
 		return -ENOMEM;
 	}
 	return analysis_new(&config, &p->analysis);
+}
+
+/* --python=require, and an interpreter that cannot be read: pythons.c has said which, and why. */
+static bool has_refused_python(const struct profiler *p)
+{
+	struct pythons_stats stats;
+
+	pythons_stats(analysis_pythons(p->analysis), &stats);
+	return p->o->python == OPTIONS_PYTHON_REQUIRE && stats.refused;
+}
+
+static bool has_required_python(const struct profiler *p)
+{
+	struct pythons_stats stats;
+
+	pythons_stats(analysis_pythons(p->analysis), &stats);
+	if (p->o->python == OPTIONS_PYTHON_REQUIRE && !stats.found && !stats.refused)
+		log_error("--python=require: no Python interpreter was found%s",
+			  stats.waiting ? " that is in use: what is mapped of it was not "
+					  "initialized" :
+					  " in the followed processes");
+	return p->o->python != OPTIONS_PYTHON_REQUIRE || (stats.found && !stats.refused);
 }
 
 /* Everything up to the first sample; the order keeps what can fail early early. */
@@ -175,6 +203,8 @@ static int set_up(struct profiler *p)
 	if (!err)
 		err = followed_add(o, p->has_command ? p->command.pid : 0,
 				   analysis_processes(p->analysis), p->session, p->cputime);
+	if (!err && has_refused_python(p))
+		err = -ENOTSUP;
 	return err;
 }
 
@@ -203,7 +233,7 @@ static int drain(void *ctx)
 	struct profiler *p = ctx;
 	int err = session_drain(p->session, DRAIN_LIMIT_NS);
 
-	analysis_end_drain(p->analysis);
+	analysis_end_drain(p->analysis, !err);
 	return err < 0 ? err : 0;
 }
 
@@ -218,7 +248,7 @@ static int drain_rest(struct profiler *p)
 		analysis_hurry(p->analysis);
 		err = session_drain(p->session, ~0ULL >> 1);
 	}
-	analysis_end_drain(p->analysis);
+	analysis_end_drain(p->analysis, true);
 	return err;
 }
 
@@ -297,6 +327,8 @@ static int verdict(const struct profiler *p)
 {
 	double loss = accounting_loss_percent(&p->account);
 
+	if (!has_required_python(p))
+		return EXIT_ERROR;
 	if (!profile_n_samples(analysis_profile(p->analysis))) {
 		log_warn(
 			"no sample: %s",

@@ -34,7 +34,7 @@ int python_codes_add(struct python_codes *c, const struct rprof_code *code);
 
 /* Of one Python frame. */
 struct python_place {
-	const char *function;	/* qualified name; UTF-8; valid until its process is forgotten */
+	const char *function;	/* qualified name; UTF-8; valid until the next call: intern it */
 	const char *file;	/* as the code object has it */
 	__s32 line;		/* 0: the table gives none, or the instruction is not known */
 	bool coarse;		/* .line is that of an earlier instruction: jitted code */

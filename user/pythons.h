@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "python_candidate.h"
 #include "rprof/config.h"
 
 struct modules;
@@ -21,9 +22,11 @@ struct space;
 struct spaces;
 
 struct pythons_config {
-	struct session *session;	/* borrowed, as are the others; NULL in tests */
+	struct session
+		*session; /* borrowed, as are the others; NULL: nothing is published, or said */
 	struct spaces *spaces;
 	struct modules *modules;
+	bool required;			/* what is refused is said as an error, not as a warning */
 };
 
 struct pythons *pythons_new(const struct pythons_config *config); /* NULL: no memory */
@@ -47,8 +50,26 @@ const struct rprof_python *pythons_find(const struct pythons *p, __u32 tgid);
 /* The number of the file that holds it (modules.h); 0: none. */
 __u32 pythons_module(const struct pythons *p, __u32 tgid);
 
+enum pythons_state {
+	PYTHONS_NONE,		/* nothing of Python is mapped */
+	PYTHONS_WAITING,	/* not live yet, or not yet to be told from what is no interpreter */
+	PYTHONS_FOUND,
+	PYTHONS_REFUSED,
+};
+
+/* What is known of one process, for `check`. */
+struct pythons_report {
+	enum pythons_state state;
+	bool proved;		/* FOUND: a frame held up, not only the interpreter */
+	struct python_candidate of; /* .module 0: none */
+	struct python_tried tried;
+	__u64 asyncio;		/* address of .AsyncioDebug in any file; 0: none */
+};
+void pythons_report(const struct pythons *p, __u32 tgid, struct pythons_report *out);
+
 struct pythons_stats {
-	__u64 found, refused, waiting; /* processes */
+	__u64 found, refused;	/* processes, ever */
+	__u64 waiting;		/* now */
 };
 void pythons_stats(const struct pythons *p, struct pythons_stats *out);
 

@@ -42,17 +42,28 @@ static bool native_ok(const struct rprof_native_frame *f)
 	return (f->flags & RPROF_NATIVE_HOW) < RPROF_HOW_MAX;
 }
 
+/* Every bit of .where has a meaning. A shim names a native frame of this stack, or none. */
+static bool python_ok(const struct rprof_python_frame *f, __u16 n_native)
+{
+	if (!(f->where & RPROF_PY_SHIM))
+		return true;
+	return f->code <= n_native && !(f->where & RPROF_PY_NEXT);
+}
+
 static int check_stack(const struct rprof_stack *s)
 {
 	const struct rprof_native_frame *native;
+	const struct rprof_python_frame *python;
 	size_t len;
 
 	if (s->h.len < sizeof(*s))
 		return -EINVAL;
-	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE || s->n_python)
+	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE ||
+	    s->n_python > RPROF_MAX_PYTHON)
 		return -EINVAL;
 
-	len = sizeof(*s) + s->n_kernel * sizeof(__u64) + s->n_native * sizeof(*native);
+	len = sizeof(*s) + s->n_kernel * sizeof(__u64) + s->n_native * sizeof(*native) +
+	      s->n_python * sizeof(*python);
 	if (s->h.len != len)
 		return -EINVAL;
 	if (!is_walk_stop(s->stop_kernel) || !is_walk_stop(s->stop_native) ||
@@ -66,7 +77,48 @@ static int check_stack(const struct rprof_stack *s)
 		if (!native_ok(&native[i]))
 			return -EINVAL;
 	}
+	python = record_python(s);
+	for (size_t i = 0; i < s->n_python; i++) {
+		if (!python_ok(&python[i], s->n_native))
+			return -EINVAL;
+	}
 	return 0;
+}
+
+/* The bytes that a part has in the record: all of its text, or none. -1: impossible. */
+static long part_bytes(const struct rprof_code_text *t, __u16 limit, bool is_text)
+{
+	bool string = t->kind == 1 || (is_text && (t->kind == 2 || t->kind == 4));
+
+	if (t->kind && !string)
+		return -1;
+	if (t->ascii > (t->kind == 1 && is_text) || t->captured > limit)
+		return -1;
+	if ((!t->kind || !t->addr) && (t->captured || t->length))
+		return -1;
+	if (t->captured && t->captured != (__u64)t->length * t->kind)
+		return -1;
+	return t->captured;
+}
+
+static int check_code(const struct rprof_code *c)
+{
+	static const __u16 limits[RPROF_CODE_PARTS] = { RPROF_MAX_CODE_NAME, RPROF_MAX_CODE_FILE,
+							RPROF_MAX_CODE_LINES };
+	size_t len = sizeof(*c);
+
+	if (c->h.len < sizeof(*c))
+		return -EINVAL;
+	if (!c->fingerprint || !all_zero((const __u8 *)c->reserved, sizeof(c->reserved)))
+		return -EINVAL;
+	for (int i = 0; i < RPROF_CODE_PARTS; i++) {
+		long bytes = part_bytes(&c->parts[i], limits[i], i != RPROF_CODE_LINES);
+
+		if (bytes < 0)
+			return -EINVAL;
+		len += ((size_t)bytes + 7) & ~(size_t)7;
+	}
+	return c->h.len == len ? 0 : -EINVAL;
 }
 
 static int check_space(const struct rprof_space *s)
@@ -100,6 +152,8 @@ int record_check(const void *data, size_t size)
 		return check_sample(data);
 	case RPROF_RECORD_STACK:
 		return check_stack(data);
+	case RPROF_RECORD_CODE:
+		return check_code(data);
 	case RPROF_RECORD_SPACE:
 		return check_space(data);
 	default:
@@ -115,4 +169,18 @@ const __u64 *record_kernel(const struct rprof_stack *s)
 const struct rprof_native_frame *record_native(const struct rprof_stack *s)
 {
 	return (const struct rprof_native_frame *)(record_kernel(s) + s->n_kernel);
+}
+
+const struct rprof_python_frame *record_python(const struct rprof_stack *s)
+{
+	return (const struct rprof_python_frame *)(record_native(s) + s->n_native);
+}
+
+const void *record_code_part(const struct rprof_code *c, int part)
+{
+	const __u8 *at = (const __u8 *)(c + 1);
+
+	for (int i = 0; i < part; i++)
+		at += (c->parts[i].captured + 7) & ~7;
+	return at;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From located frames to what is printed: names (codes.c), and marks (marks.c) in words. */
+/*
+ * From located frames to what is printed: names (codes.c), marks (marks.c) in words, and Python frames
+ * where they stand among the others (merge.c).
+ */
 #include "resolve.h"
 
 #include <errno.h>
@@ -7,28 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array.h"
-#include "idmap.h"
 #include "located.h"
+#include "mark_table.h"
 #include "marks.h"
+#include "merge.h"
+#include "modules.h"
 #include "stop.h"
 #include "strset.h"
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-
 /* As debuggers call the frame of the sigreturn trampoline. */
 #define SIGNAL_FRAME_NAME "<signal handler called>"
+/* As CPython's own profiler does. */
+#define COLLECTION_NAME "<GC>"
+#define UNKNOWN_PYTHON "[unknown Python function]"
 
 struct resolver {
+	struct resolver_config config;
 	struct strset strings;
 	struct codes *codes;
-	struct idmap by_mark;		/* (kind, module), interned, to an index of marks */
-	struct resolve_mark **marks;	/* each its own allocation: callers keep pointers */
-	size_t n_marks;
-	size_t cap_marks;
+	struct mark_table marks;
 	struct marks_frame judged[RPROF_MAX_NATIVE];	/* of the stack at hand: */
 	struct marks_verdict verdicts[RPROF_MAX_NATIVE];
 	struct code native[RPROF_MAX_NATIVE];
+	struct merge_native merged[RPROF_MAX_NATIVE];
+	struct merge_item items[2 * (RPROF_MAX_NATIVE + RPROF_MAX_PYTHON) + 2]; /* merge_room() */
 };
 
 struct resolver *resolver_new(const struct resolver_config *config)
@@ -43,8 +48,9 @@ struct resolver *resolver_new(const struct resolver_config *config)
 
 	if (!r)
 		return NULL;
+	r->config = *config;
 	strset_init(&r->strings);
-	idmap_init(&r->by_mark);
+	mark_table_init(&r->marks, &r->strings);
 	codes.strings = &r->strings;
 	r->codes = codes_new(&codes);
 	if (!r->codes) {
@@ -58,11 +64,8 @@ void resolver_free(struct resolver *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->n_marks; i++)
-		free(r->marks[i]);
-	free(r->marks);
+	mark_table_fini(&r->marks);
 	codes_free(r->codes);
-	idmap_fini(&r->by_mark);
 	strset_fini(&r->strings);
 	free(r);
 }
@@ -72,60 +75,20 @@ const struct codes *resolver_codes(const struct resolver *r)
 	return r->codes;
 }
 
-static int intern_mark(struct resolver *r, const char *kind, const char *module,
-		       const struct resolve_mark **out)
+struct strset *resolver_strings(struct resolver *r)
 {
-	struct resolve_mark **grown;
-	struct resolve_mark *mark;
-	__u32 i;
-
-	kind = strset_add(&r->strings, kind);
-	module = strset_add(&r->strings, module);
-	if (!kind || !module)
-		return -ENOMEM;
-	if (idmap_find(&r->by_mark, (size_t)kind, (size_t)module, &i)) {
-		*out = r->marks[i];
-		return 0;
-	}
-	grown = array_grow(r->marks, &r->cap_marks, r->n_marks + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	r->marks = grown;
-	mark = malloc(sizeof(*mark));
-	if (!mark)
-		return -ENOMEM;
-	*mark = (struct resolve_mark){ .kind = kind, .module = module };
-	*out = r->marks[r->n_marks] = mark;
-	return idmap_put(&r->by_mark, (size_t)kind, (size_t)module, (__u32)r->n_marks++);
-}
-
-/* For the account: a set. When it is full the last place is the latest mark's, the deciding one. */
-static void count_mark(struct resolved_stack *out, const struct resolve_mark *mark)
-{
-	for (size_t i = 0; i < out->n_marks; i++) {
-		if (out->marks[i] == mark)
-			return;
-	}
-	if (out->n_marks < ARRAY_SIZE(out->marks))
-		out->n_marks++;
-	out->marks[out->n_marks - 1] = mark;
+	return &r->strings;
 }
 
 static int add_mark(struct resolver *r, struct resolved_stack *out, const char *text,
 		    const char *kind, const char *module)
 {
 	const char *name = strset_add(&r->strings, text);
-	const struct resolve_mark *mark;
-	int err;
 
 	if (!name)
 		return -ENOMEM;
-	err = intern_mark(r, kind, module, &mark);
-	if (err)
-		return err;
 	out->frames[out->n_frames++] = (struct frame){ .name = name, .kind = FRAME_MARK };
-	count_mark(out, mark);
-	return 0;
+	return mark_table_note(&r->marks, out, kind, module);
 }
 
 static int add_truncated(struct resolver *r, struct resolved_stack *out, const char *reason,
@@ -275,18 +238,99 @@ static int add_native_frame(struct resolver *r, const struct located *l, size_t 
 	return 0;
 }
 
-static int add_native(struct resolver *r, const struct located *l, struct resolved_stack *out)
+/* What merge.c is to know of the native frames. */
+static void judge_natives(struct resolver *r, const struct located *l)
 {
+	marks_judge(r->judged, l->n_native, l->stop_native, r->verdicts);
+	for (size_t i = 0; i < l->n_native; i++) {
+		const struct located_frame *f = &l->native[i];
+		const enum cfi_state state = r->native[i].rule.state;
+		const bool own = l->interpreter && f->kind == LOCATED_FILE &&
+				 f->module == l->interpreter;
+		const char *symbol = own && r->native[i].symbolized ? r->native[i].name : "";
+
+		r->merged[i] = (struct merge_native){
+			.shown = r->verdicts[i].shown,
+			.above = r->verdicts[i].above,
+			.up = state == CFI_FP_UP || state == CFI_END,
+			.word = marks_is_word(f->how),
+			.interpreter = own,
+			.evaluator = merge_is_evaluator(symbol),
+			.collector = merge_is_collector(symbol),
+			.root = merge_is_root(symbol),
+		};
+	}
+}
+
+/* A Python frame, or what else has no code of its own. */
+static int add_text(struct resolver *r, const char *text, bool symbolized,
+		    struct resolved_stack *out)
+{
+	const char *name = strset_add(&r->strings, text);
+
+	if (name)
+		add_frame(out, name, symbolized, FRAME_PYTHON);
+	return name ? 0 : -ENOMEM;
+}
+
+static int add_python_mark(struct resolver *r, const struct located *l, enum merge_kind kind,
+			   struct resolved_stack *out)
+{
+	const char *file = l->interpreter ? modules_name(r->config.modules, l->interpreter) : "";
+
+	if (kind == MERGE_MISMATCH)
+		return add_mark(r, out, "[merge mismatch]", "merge mismatch", file);
+	if (l->stop_python == RPROF_STOP_STATE_LOST)
+		return add_mark(r, out, "[Python frames not found]", "Python frames not found",
+				file);
+	return add_truncated(r, out, stop_name(l->stop_python), file);
+}
+
+static int add_item(struct resolver *r, const struct located *l, const struct merge_item *item,
+		    struct resolved_stack *out)
+{
+	switch (item->kind) {
+	case MERGE_NATIVE:
+		return add_native_frame(r, l, item->at, out);
+	case MERGE_MARK:
+		return add_verdict(r, &r->verdicts[item->at], out);
+	case MERGE_PYTHON:
+		if (!l->python_names[item->at])
+			return add_text(r, UNKNOWN_PYTHON, false, out);
+		add_frame(out, l->python_names[item->at], true, FRAME_PYTHON);
+		return 0;
+	case MERGE_COLLECTION:
+		return add_text(r, COLLECTION_NAME, true, out);
+	default:
+		return add_python_mark(r, l, item->kind, out);
+	}
+}
+
+static int add_user(struct resolver *r, const struct located *l, struct resolved_stack *out)
+{
+	struct merge_input in = {
+		.native = r->merged,
+		.python = l->python,
+		.n_python = l->n_python,
+		.stop_python = l->stop_python,
+		.all = r->config.native_all,
+	};
+	size_t n;
 	int err = 0;
 
-	marks_judge(r->judged, l->n_native, l->stop_native, r->verdicts);
-	for (size_t i = 0; i < l->n_native && !err; i++) {
-		if (!r->verdicts[i].shown)
-			continue;
-		err = add_native_frame(r, l, i, out);
-		if (!err)
-			err = add_verdict(r, &r->verdicts[i], out);
+	if (r->config.no_native) {
+		/* What the native walk says is not asked for. */
+	} else if (!l->n_native) {
+		err = add_absence(r, l->stop_native, out);
+	} else if (!l->space) {
+		err = add_unmapped(r, out);
+	} else {
+		judge_natives(r, l);
+		in.n_native = l->n_native;
 	}
+	n = err ? 0 : merge_stacks(&in, r->items);
+	for (size_t i = 0; i < n && !err; i++)
+		err = add_item(r, l, &r->items[i], out);
 	return err;
 }
 
@@ -310,21 +354,20 @@ int resolve_stack(struct resolver *r, const struct located *l, bool force,
 		  struct resolved_stack *out)
 {
 	size_t n_inlined = 0;
-	int err;
+	int err = 0;
 
-	if (l->n_native > RPROF_MAX_NATIVE)
+	if (l->n_native > RPROF_MAX_NATIVE || l->n_python > RPROF_MAX_PYTHON)
 		return -EINVAL;
-	err = l->space ? look_up(r, l, force, &n_inlined) : 0;
+	if (l->space && !r->config.no_native)
+		err = look_up(r, l, force, &n_inlined);
 	if (err)
 		return err;
-	/* A mark may follow each user frame, the kernel part, and an absent user part. */
-	if (begin(out, l->n_kernel + 2 * l->n_native + n_inlined + 3))
+	/* A mark may follow the kernel part, and an absent user part. */
+	if (begin(out, l->n_kernel + merge_room(l->n_native, l->n_python) + n_inlined + 3))
 		return -ENOMEM;
 	err = add_kernel(r, l, out);
-	if (!err && !l->n_native)
-		err = add_absence(r, l->stop_native, out);
-	else if (!err)
-		err = l->space ? add_native(r, l, out) : add_unmapped(r, out);
+	if (!err)
+		err = add_user(r, l, out);
 	return end(out, err);
 }
 

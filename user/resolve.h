@@ -16,11 +16,13 @@ struct ksyms;
 struct located;
 struct modules;
 struct resolver;
+struct strset;
 
 enum frame_kind {
 	FRAME_NATIVE,
 	FRAME_INLINED,		/* no frame of its own: inlined into the next one */
 	FRAME_KERNEL,
+	FRAME_PYTHON,
 	FRAME_MARK,		/* "[caller unknown]", "[truncated: ...]": not a function */
 };
 
@@ -39,14 +41,18 @@ struct resolver_config {
 	struct modules *modules;	/* borrowed */
 	struct ksyms *ksyms;		/* borrowed, may be NULL */
 	bool demangle, inlines;
+	bool no_native;			/* of user frames: Python's alone */
+	bool native_all;		/* the interpreter's own between Python frames, too */
 };
 
 struct resolver *resolver_new(const struct resolver_config *config);
 void resolver_free(struct resolver *r);
 const struct codes *resolver_codes(const struct resolver *r);
+/* Where names go that are in no file (located.h). */
+struct strset *resolver_strings(struct resolver *r);
 
 struct resolved_stack {
-	struct frame *frames;	/* leaf first: kernel frames, then user frames, marks between */
+	struct frame *frames;	/* leaf first: kernel, then native and Python frames, marks between */
 	size_t n_frames;
 	size_t n_symbolized;	/* frames that got a function name; marks not counted */
 	size_t n_named;		/* frames that wanted one */

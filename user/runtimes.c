@@ -23,23 +23,16 @@ static bool is_name(const char *strings, size_t size, __u32 at, const char *want
 	return at < size && len <= size - at && !memcmp(strings + at, want, len);
 }
 
-size_t runtimes_sections(const Elf64_Shdr *sections, size_t n, const char *names, size_t size,
-			 struct runtimes *found)
+void runtimes_sections(const Elf64_Shdr *sections, size_t n, const char *names, size_t size,
+		       struct runtimes *found)
 {
-	size_t python = 0;
-
 	for (size_t i = 1; i < n; i++) {
 		__u32 name = sections[i].sh_name;
 
 		if (is_name(names, size, name, ".gopclntab") ||
 		    is_name(names, size, name, ".go.buildinfo"))
 			found->go = true;
-		if (!is_name(names, size, name, ".PyRuntime"))
-			continue;
-		found->cpython = true;
-		python = i;
 	}
-	return python;
 }
 
 void runtimes_symbols(const Elf64_Sym *symbols, size_t n, const char *strings, size_t size,
@@ -51,21 +44,9 @@ void runtimes_symbols(const Elf64_Sym *symbols, size_t n, const char *strings, s
 		/* A library of the runtime only refers to it. */
 		if (s->st_shndx == SHN_UNDEF)
 			continue;
-		found->cpython |= is_name(strings, size, s->st_name, "_PyRuntime");
 		found->ocaml |= is_name(strings, size, s->st_name, "caml_frametable");
 		found->node |= is_name(strings, size, s->st_name, "node_module_register");
 	}
-}
-
-/* struct _Py_DebugOffsets of Include/internal/pycore_debug_offsets.h: char cookie[8]; u64 version. */
-__u32 runtimes_python_version(const void *bytes, size_t size)
-{
-	__u64 version;
-
-	if (size < 16 || memcmp(bytes, "xdebugpy", 8))
-		return 0;
-	memcpy(&version, (const char *)bytes + 8, sizeof(version));
-	return version >> 32 ? 0 : (__u32)version;
 }
 
 /* @size bytes of the file at @offset, malloc'd; NULL. */
@@ -108,13 +89,9 @@ static void read_symbols(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strt
 static void read_tables(int fd, const Elf64_Shdr *sections, size_t n, const char *names,
 			size_t names_size, struct runtimes *found)
 {
-	size_t python = runtimes_sections(sections, n, names, names_size, found);
 	unsigned int tables = 0;
-	unsigned char head[16];
 
-	if (python &&
-	    pread(fd, head, sizeof(head), (off_t)sections[python].sh_offset) == sizeof(head))
-		found->python_version = runtimes_python_version(head, sizeof(head));
+	runtimes_sections(sections, n, names, names_size, found);
 	/* Files have one of each. */
 	for (size_t i = 1; i < n && tables < 2; i++) {
 		if (sections[i].sh_type != SHT_SYMTAB && sections[i].sh_type != SHT_DYNSYM)

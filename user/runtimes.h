@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which language runtime an ELF file is or holds, by what is in it and never by its name. Sections
+ * Which language runtime an ELF file is or holds, by what is in it and never by its name; Python has
+ * python_find.h. Sections
  * and symbols are the target's word: bounded reads, parsers that take (pointer, size).
  */
 #ifndef RPROF_RUNTIMES_H
@@ -12,8 +13,6 @@
 #include <stddef.h>
 
 struct runtimes {
-	bool cpython;		/* .PyRuntime, or _PyRuntime is defined: 3.7 and later */
-	__u32 python_version;	/* PY_VERSION_HEX, from 3.13 on; 0: the file does not say */
 	bool go;		/* .gopclntab or .go.buildinfo */
 	bool ocaml;		/* caml_frametable is defined: native code */
 	bool node;		/* node_module_register is defined */
@@ -22,15 +21,10 @@ struct runtimes {
 /* runtimes_read() - of the open file @fd. What cannot be read or makes no sense adds nothing. */
 void runtimes_read(int fd, struct runtimes *found);
 
-/*
- * The parts of it, pure. @names, @strings: a string table, which need not end with a NUL.
- * runtimes_sections() returns the index of .PyRuntime, 0 if there is none.
- */
-size_t runtimes_sections(const Elf64_Shdr *sections, size_t n, const char *names, size_t size,
-			 struct runtimes *found);
+/* The parts of it, pure. @names, @strings: a string table, which need not end with a NUL. */
+void runtimes_sections(const Elf64_Shdr *sections, size_t n, const char *names, size_t size,
+		       struct runtimes *found);
 void runtimes_symbols(const Elf64_Sym *symbols, size_t n, const char *strings, size_t size,
 		      struct runtimes *found);
-/* The version in the first @size bytes of .PyRuntime; 0: none there. */
-__u32 runtimes_python_version(const void *bytes, size_t size);
 
 #endif

@@ -384,12 +384,12 @@ def runtimes_are_found_by_content():
                    'int main(void) { puts("ready"); fflush(stdout); pause(); }\n')
     process = workload(build(source))
     found = Findings("-p", process.pid)
-    expect("3.15.0b2: " in found.of("CPython")["text"], f"{found.of('CPython')}")
-    expect_equal(found.of("CPython")["state"], "degraded", "CPython")
+    expect("Python 3.15.0b2 in runtime: " in found.of("Python")["text"], f"{found.of('Python')}")
+    expect_equal(found.of("Python")["state"], "degraded", "Python")
     expect(found.has("OCaml") and not found.has("Go") and not found.has("Node.js"),
            found.result.out)
     plain = Findings("-p", workload(build("spin.c")).pid)
-    expect(not plain.has("CPython") and not plain.has("OCaml"), plain.result.out)
+    expect(not plain.has("Python") and not plain.has("OCaml"), plain.result.out)
 
 
 @test()

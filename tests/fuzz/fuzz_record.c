@@ -15,6 +15,7 @@ volatile uint64_t fuzz_sum;
 static uint64_t walk_stack(const struct rprof_stack *s)
 {
 	const struct rprof_native_frame *native = record_native(s);
+	const struct rprof_python_frame *python = record_python(s);
 	const __u64 *kernel = record_kernel(s);
 	uint64_t sum = 0;
 
@@ -25,7 +26,25 @@ static uint64_t walk_stack(const struct rprof_stack *s)
 			abort();
 		sum += native[i].pc;
 	}
+	for (unsigned int i = 0; i < s->n_python; i++) {
+		if (python[i].where & RPROF_PY_SHIM && python[i].code > s->n_native)
+			abort();
+		sum += python[i].code + python[i].fingerprint;
+	}
 	sum += *stop_name(s->stop_kernel) + *stop_name(s->stop_native) + *stop_name(s->stop_python);
+	return sum;
+}
+
+static uint64_t walk_code(const struct rprof_code *c)
+{
+	uint64_t sum = 0;
+
+	for (int part = 0; part < RPROF_CODE_PARTS; part++) {
+		const uint8_t *bytes = record_code_part(c, part);
+
+		for (unsigned int i = 0; i < c->parts[part].captured; i++)
+			sum += bytes[i];
+	}
 	return sum;
 }
 
@@ -44,6 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		record->len = size;
 	if (!record_check(record, size) && record->type == RPROF_RECORD_STACK)
 		fuzz_sum = walk_stack((const struct rprof_stack *)record);
+	if (!record_check(record, size) && record->type == RPROF_RECORD_CODE)
+		fuzz_sum = walk_code((const struct rprof_code *)record);
 	free(record);
 	return 0;
 }

@@ -357,8 +357,8 @@ def losses(stats):
                              "lost: child process not followed")}
 
 
-def marked(stats):
-    return sum(n for name, n in stats.items() if name.startswith("marked: "))
+def marked(stats, kind="marked: "):
+    return sum(n for name, n in stats.items() if name.startswith(kind))
 
 
 def check_accounting(result):

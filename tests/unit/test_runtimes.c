@@ -14,19 +14,18 @@
 #include "compile.h"
 #include "runtimes.h"
 
-static const char names[] = "\0.text\0.PyRuntime\0.gopclntab\0.go.buildinfo";
+static const char names[] = "\0.text\0.gopclntab\0.go.buildinfo";
 
-static void sections_say_python_and_go(void **state)
+static void sections_say_go(void **state)
 {
-	const Elf64_Shdr sections[] = { { 0 }, { .sh_name = 1 }, { .sh_name = 7 } };
-	const Elf64_Shdr go[] = { { 0 }, { .sh_name = 18 } };
-	const Elf64_Shdr cut[] = { { 0 }, { .sh_name = 29 } };
+	const Elf64_Shdr other[] = { { 0 }, { .sh_name = 1 } };
+	const Elf64_Shdr go[] = { { 0 }, { .sh_name = 1 }, { .sh_name = 7 } };
+	const Elf64_Shdr cut[] = { { 0 }, { .sh_name = 18 } };
 	struct runtimes found = { 0 };
 
-	assert_int_equal(runtimes_sections(sections, 3, names, sizeof(names), &found), 2);
-	assert_true(found.cpython);
+	runtimes_sections(other, 2, names, sizeof(names), &found);
 	assert_false(found.go);
-	assert_int_equal(runtimes_sections(go, 2, names, sizeof(names), &found), 0);
+	runtimes_sections(go, 3, names, sizeof(names), &found);
 	assert_true(found.go);
 	/* A table that ends within the name. */
 	found = (struct runtimes){ 0 };
@@ -38,18 +37,18 @@ static void sections_say_python_and_go(void **state)
 
 static void a_symbol_that_is_only_referred_to_says_nothing(void **state)
 {
-	static const char strings[] = "\0_PyRuntime\0caml_frametable\0node_module_register";
-	Elf64_Sym symbols[] = { { 0 }, { .st_name = 1 }, { .st_name = 12 }, { .st_name = 28 } };
+	static const char strings[] = "\0caml_frametable\0node_module_register";
+	Elf64_Sym symbols[] = { { 0 }, { .st_name = 1 }, { .st_name = 17 } };
 	struct runtimes found = { 0 };
 
-	runtimes_symbols(symbols, 4, strings, sizeof(strings), &found);
-	assert_false(found.cpython || found.ocaml || found.node);
+	runtimes_symbols(symbols, 3, strings, sizeof(strings), &found);
+	assert_false(found.ocaml || found.node);
+	symbols[1].st_shndx = 5;
+	runtimes_symbols(symbols, 3, strings, sizeof(strings), &found);
+	assert_true(found.ocaml && !found.node);
 	symbols[2].st_shndx = 5;
-	runtimes_symbols(symbols, 4, strings, sizeof(strings), &found);
-	assert_true(found.ocaml && !found.cpython && !found.node);
-	symbols[1].st_shndx = symbols[3].st_shndx = 5;
-	runtimes_symbols(symbols, 4, strings, sizeof(strings), &found);
-	assert_true(found.cpython && found.node);
+	runtimes_symbols(symbols, 3, strings, sizeof(strings), &found);
+	assert_true(found.node);
 }
 
 static void names_beyond_the_table_are_no_names(void **state)
@@ -60,24 +59,8 @@ static void names_beyond_the_table_are_no_names(void **state)
 
 	runtimes_symbols(symbols, 1, "", 0, &found);
 	runtimes_symbols(symbols, 1, "x", 1, &found);
-	assert_int_equal(runtimes_sections(sections, 2, "x", 1, &found), 0);
-	assert_false(found.cpython || found.ocaml || found.node || found.go);
-}
-
-static void the_version_is_behind_the_cookie(void **state)
-{
-	unsigned char bytes[24] = "xdebugpy";
-	__u64 version = 0x030d00f0;
-
-	memcpy(bytes + 8, &version, 8);
-	assert_int_equal(runtimes_python_version(bytes, sizeof(bytes)), 0x030d00f0);
-	assert_int_equal(runtimes_python_version(bytes, 15), 0);
-	bytes[0] = 'y';
-	assert_int_equal(runtimes_python_version(bytes, sizeof(bytes)), 0);
-	bytes[0] = 'x';
-	version = 1ULL << 40;
-	memcpy(bytes + 8, &version, 8);
-	assert_int_equal(runtimes_python_version(bytes, sizeof(bytes)), 0);
+	runtimes_sections(sections, 2, "x", 1, &found);
+	assert_false(found.ocaml || found.node || found.go);
 }
 
 static int open_compiled(const char *source, const char *flags)
@@ -91,28 +74,23 @@ static int open_compiled(const char *source, const char *flags)
 static void a_file_is_read(void **state)
 {
 	struct runtimes found;
-	int fd = open_compiled(
-		"struct { char cookie[8]; unsigned long version; } _PyRuntime\n"
-		"__attribute__((section(\".PyRuntime\"))) = { \"xdebugpy\", 0x030f01f0 };\n"
-		"int caml_frametable; int main(void) { return 0; }\n",
-		"");
+	int fd = open_compiled("int caml_frametable; int main(void) { return 0; }\n", "");
 
 	runtimes_read(fd, &found);
 	close(fd);
-	assert_true(found.cpython && found.ocaml && !found.go && !found.node);
-	assert_int_equal(found.python_version, 0x030f01f0);
+	assert_true(found.ocaml && !found.go && !found.node);
 }
 
 static void a_stripped_library_is_read(void **state)
 {
 	struct runtimes found;
-	int fd = open_compiled("int node_module_register; extern int _PyRuntime;\n"
-			       "int f(void) { return _PyRuntime; }\n",
+	int fd = open_compiled("int node_module_register; extern int caml_frametable;\n"
+			       "int f(void) { return caml_frametable; }\n",
 			       "-shared -fPIC -s");
 
 	runtimes_read(fd, &found);
 	close(fd);
-	assert_true(found.node && !found.cpython);
+	assert_true(found.node && !found.ocaml);
 }
 
 static void what_is_no_elf_file_says_nothing(void **state)
@@ -123,16 +101,15 @@ static void what_is_no_elf_file_says_nothing(void **state)
 	found.go = true;
 	runtimes_read(fd, &found);
 	close(fd);
-	assert_false(found.cpython || found.ocaml || found.node || found.go);
+	assert_false(found.ocaml || found.node || found.go);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sections_say_python_and_go),
+		cmocka_unit_test(sections_say_go),
 		cmocka_unit_test(a_symbol_that_is_only_referred_to_says_nothing),
 		cmocka_unit_test(names_beyond_the_table_are_no_names),
-		cmocka_unit_test(the_version_is_behind_the_cookie),
 		cmocka_unit_test(a_file_is_read),
 		cmocka_unit_test(a_stripped_library_is_read),
 		cmocka_unit_test(what_is_no_elf_file_says_nothing),

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "python_codes.h"
+#include "python_names.h"
+#include "strset.h"
+
+static struct strset strings;
+
+static const char *name(const char *file, __s32 line, bool coarse, bool full, bool no_lines)
+{
+	const struct python_place place = { "Some.thing", file, line, coarse };
+	const struct python_style style = { full, no_lines };
+	const char *text = python_name(&strings, &style, &place);
+
+	assert_non_null(text);
+	/* Interned. */
+	assert_ptr_equal(text, python_name(&strings, &style, &place));
+	return text;
+}
+
+static void file_is_its_last_two_parts(void **state)
+{
+	assert_string_equal(name("/usr/lib/python3.15/json/decoder.py", 12, false, false, false),
+			    "Some.thing (json/decoder.py:12)");
+	assert_string_equal(name("json/decoder.py", 1, false, false, false),
+			    "Some.thing (json/decoder.py:1)");
+	assert_string_equal(name("decoder.py", 1, false, false, false),
+			    "Some.thing (decoder.py:1)");
+	assert_string_equal(name("/decoder.py", 1, false, false, false),
+			    "Some.thing (/decoder.py:1)");
+	assert_string_equal(name("/x/decoder.py", 1, false, false, false),
+			    "Some.thing (x/decoder.py:1)");
+	assert_string_equal(name("/", 1, false, false, false), "Some.thing (/:1)");
+	assert_string_equal(name("", 1, false, false, false), "Some.thing (:1)");
+}
+
+static void what_is_no_file_is_as_it_is(void **state)
+{
+	assert_string_equal(name("<string>", 3, false, false, false), "Some.thing (<string>:3)");
+	assert_string_equal(name("<frozen importlib._bootstrap>", 3, false, false, false),
+			    "Some.thing (<frozen importlib._bootstrap>:3)");
+	assert_string_equal(name("<a/b/c>", 3, false, false, false), "Some.thing (<a/b/c>:3)");
+}
+
+static void options_say_how_much_is_shown(void **state)
+{
+	assert_string_equal(name("/a/b/c.py", 7, false, true, false), "Some.thing (/a/b/c.py:7)");
+	assert_string_equal(name("/a/b/c.py", 7, false, false, true), "Some.thing (b/c.py)");
+	assert_string_equal(name("/a/b/c.py", 7, true, true, true), "Some.thing (/a/b/c.py)");
+}
+
+static void line_that_is_not_known_is_left_out(void **state)
+{
+	assert_string_equal(name("/a/b/c.py", 0, false, false, false), "Some.thing (b/c.py)");
+	assert_string_equal(name("/a/b/c.py", -1, false, false, false), "Some.thing (b/c.py)");
+	assert_string_equal(name("/a/b/c.py", 0, true, false, false), "Some.thing (b/c.py)");
+	assert_string_equal(name("c.py", 0x7fffffff, false, false, false),
+			    "Some.thing (c.py:2147483647)");
+}
+
+static void line_of_jitted_code_is_about(void **state)
+{
+	assert_string_equal(name("/a/b/c.py", 12, true, false, false), "Some.thing (b/c.py:~12)");
+}
+
+static void interpreters_own_code_is_told_from_a_program_s(void **state)
+{
+	assert_true(python_is_cleanup(&(struct python_place){ "__init__", "__init__", 0, false }));
+	assert_false(python_is_cleanup(&(struct python_place){ "__init__", "__init__", 1, false }));
+	assert_false(python_is_cleanup(&(struct python_place){ "__init__", "a.py", 0, false }));
+	assert_false(
+		python_is_cleanup(&(struct python_place){ "A.__init__", "__init__", 0, false }));
+}
+
+static int tear_down(void **state)
+{
+	strset_fini(&strings);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(file_is_its_last_two_parts),
+		cmocka_unit_test(what_is_no_file_is_as_it_is),
+		cmocka_unit_test(options_say_how_much_is_shown),
+		cmocka_unit_test(line_that_is_not_known_is_left_out),
+		cmocka_unit_test(line_of_jitted_code_is_about),
+		cmocka_unit_test(interpreters_own_code_is_told_from_a_program_s),
+	};
+
+	strset_init(&strings);
+	return cmocka_run_group_tests(tests, NULL, tear_down);
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Ends after SECONDS (1): then an atexit function, __del__ of what modules and cycles hold, and
+daemon threads that go on until they are stopped; about a second in all."""
+import atexit
+import threading
+import time
+from workload import SECONDS, ready
+
+
+def burn():
+    x = 0
+    for i in range(20000):
+        x = (x * 3 + i) & 0xffff
+
+
+def burn_for(seconds, clock=time.monotonic, work=burn):
+    """What it needs is its own: globals are gone when the last of them run."""
+    end = clock() + seconds
+    while clock() < end:
+        work()
+
+
+def at_exit():
+    burn_for(0.3)
+
+
+class Dying:
+    def __del__(self, work=burn_for):
+        work(0.2)
+
+
+def daemon():
+    while True:
+        burn()
+
+
+atexit.register(at_exit)
+KEPT = Dying()
+CYCLE = [Dying()]
+CYCLE.append(CYCLE)
+for _ in range(3):
+    threading.Thread(target=daemon, daemon=True).start()
+ready()
+burn_for(SECONDS or 1)
