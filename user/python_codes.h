@@ -35,7 +35,7 @@ int python_codes_add(struct python_codes *c, const struct rprof_code *code);
 /* Of one Python frame. */
 struct python_place {
 	const char *function;	/* qualified name; UTF-8; valid until the next call: intern it */
-	const char *file;	/* as the code object has it */
+	const char *file;	/* as the code object has it; "[unknown file]" if it is no string */
 	__s32 line;		/* 0: the table gives none, or the instruction is not known */
 	bool coarse;		/* .line is that of an earlier instruction: jitted code */
 };

@@ -103,6 +103,7 @@ static int check_relied(const struct python_words *w, const struct rprof_python 
 	} relied[] = {
 		{ PYTHON_TYPE, "tp_name", p->co_type + 16u, true },	/* ob_size, then it */
 		{ PYTHON_CODE, "localsplusnames", p->co_firstlineno + 28u, false },
+		{ PYTHON_UNICODE, "state", p->str_length + 16u, true },	/* hash between them */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(relied); i++) {

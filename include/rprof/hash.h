@@ -34,9 +34,9 @@ static inline __attribute__((always_inline)) __u64 rprof_mix(__u64 h, __u64 word
 
 static inline __attribute__((always_inline)) __u32 rprof_fingerprint(__u64 h)
 {
-	__u32 folded = h ^ (h >> 32);
+	__u32 high = h >> 32; /* of the last product: every bit of every word counts */
 
-	return folded ? folded : 1; /* 0: not known */
+	return high ? high : 1; /* 0: not known */
 }
 
 #endif
