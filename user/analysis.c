@@ -26,6 +26,7 @@
 #define RECENT_SIZE (8u << 20)	/* of records of stacks, 16,000 of them */
 
 #define END_WAIT_NS 10000000000ULL	/* for files that are still being read at the end */
+#define SETTLE_NS 200000000ULL		/* interpreters that run while they are looked at */
 #define DUMP_WAIT_NS 2000000000ULL	/* and for a dump in between */
 
 struct analysis {
@@ -414,6 +415,11 @@ void analysis_free(struct analysis *a)
 	modules_free(a->modules);
 	ksyms_free(a->ksyms);
 	free(a);
+}
+
+void analysis_before_start(struct analysis *a)
+{
+	pythons_settle(a->pythons, SETTLE_NS);
 }
 
 void analysis_hurry(struct analysis *a)

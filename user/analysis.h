@@ -35,6 +35,9 @@ struct analysis_config {
 int analysis_new(const struct analysis_config *config, struct analysis **out);
 void analysis_free(struct analysis *a);
 
+/* All that is to be followed is known: sampling begins. */
+void analysis_before_start(struct analysis *a);
+
 /* Records of one drain, between the two others. */
 void analysis_begin_drain(struct analysis *a);
 void analysis_stack(struct analysis *a, const struct rprof_stack *s);

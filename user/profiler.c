@@ -203,6 +203,8 @@ static int set_up(struct profiler *p)
 	if (!err)
 		err = followed_add(o, p->has_command ? p->command.pid : 0,
 				   analysis_processes(p->analysis), p->session, p->cputime);
+	if (!err)
+		analysis_before_start(p->analysis);
 	if (!err && has_refused_python(p))
 		err = -ENOTSUP;
 	return err;

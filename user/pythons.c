@@ -361,6 +361,30 @@ void pythons_again(struct pythons *p)
 	p->spent_ns = 0;
 }
 
+/* Try one if another try may change what is known. Return: may a third one, too? */
+static bool settle_one(struct pythons *p, struct process *item)
+{
+	if (item->r.state == PYTHONS_FOUND || item->r.state == PYTHONS_REFUSED ||
+	    (!item->n_doubts && item->next_ns > monotonic_ns()))
+		return false;
+	try_process(p, item);
+	return item->r.state == PYTHONS_WAITING && item->n_doubts;
+}
+
+void pythons_settle(struct pythons *p, __u64 limit_ns)
+{
+	const __u64 end = monotonic_ns() + limit_ns;
+	bool again = p;
+
+	while (again && monotonic_ns() < end) {
+		again = false;
+		for (size_t i = 0; i < p->n; i++)
+			again |= settle_one(p, p->items[i]);
+	}
+	if (p)
+		p->spent_ns = 0;
+}
+
 const struct rprof_python *pythons_find(const struct pythons *p, __u32 tgid)
 {
 	const struct process *item = p ? find(p, tgid) : NULL;

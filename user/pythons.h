@@ -42,6 +42,11 @@ void pythons_free(struct pythons *p);
 void pythons_look(struct pythons *p, __u32 tgid, __u32 execs);
 /* At the end of each drain: those that have a runtime and no live interpreter yet. */
 void pythons_again(struct pythons *p);
+/*
+ * Before sampling begins: what did not hold up because its process runs on, or was not tried yet for
+ * want of time, is tried again at once, for about @limit_ns.
+ */
+void pythons_settle(struct pythons *p, __u64 limit_ns);
 /* A new image, or the end. */
 void pythons_forget(struct pythons *p, __u32 tgid);
 
