@@ -60,7 +60,7 @@ UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/
 WALKER_TESTS := $(patsubst tests/bpf/%.c,$(B)/tests/bpf/%,$(wildcard tests/bpf/test_*.c))
 KERNEL_TESTS := $(patsubst tests/kernel/%.c,$(B)/tests/kernel/%,$(wildcard tests/kernel/*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-WORKLOADS := $(B)/workloads/demo
+WORKLOADS := $(B)/workloads/rprofdemo.abi3.so
 
 ifeq ($(V),1)
 msg =
@@ -127,11 +127,12 @@ $(B)/rprof-bpf: $(USER_OBJECTS)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
-$(B)/workloads/%: tests/workloads/%.c
+# An extension of this machine's Python.
+$(B)/workloads/%.abi3.so: tests/workloads/%.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
-		$(WARNINGS) -MMD -MP -MF $@.d $< -o $@ -pthread
+		$(WARNINGS) $(shell $(PKG_CONFIG) --cflags python3) -fPIC -shared -MMD -MP -MF $@.d $< -o $@
 
 workloads: $(WORKLOADS)
 
@@ -153,6 +154,7 @@ HOSTBPF := -Itests/hostbpf -Iinclude -Ibpf
 HOSTBPF_FILES := $(BPF_SOURCES) $(wildcard bpf/*.h bpf/arch/*.h tests/hostbpf/*.[ch] \
 	tests/hostbpf/bpf/*.h include/rprof/*.h)
 $(B)/tests/bpf/test_fuzz_x86: tests/fuzz/fuzz_walk_x86.c
+$(B)/tests/bpf/test_python_fuzz_x86: tests/fuzz/fuzz_walk_python.c
 $(B)/tests/bpf/%: tests/bpf/%.c $(HOSTBPF_FILES)
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
@@ -168,12 +170,12 @@ $(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(KERNEL_TEST_OBJECTS)
 	$(Q)$(CC) $(CFLAGS) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(KERNEL_TEST_OBJECTS) \
 		-o $@ $(LIBS)
 
-$(B)/tests/fuzz/fuzz_walk_x86: tests/fuzz/fuzz_walk_x86.c $(HOSTBPF_FILES)
+$(B)/tests/fuzz/fuzz_walk_%: tests/fuzz/fuzz_walk_%.c $(HOSTBPF_FILES)
 	@mkdir -p $(@D)
 	$(call msg,FUZZ,$@)
 	$(Q)$(CLANG) -std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -D__TARGET_ARCH_x86 $(HOSTBPF) $< $(BPF_SOURCES) \
-		tests/hostbpf/hostbpf.c -o $@
+		tests/hostbpf/hostbpf.c -o $@ -lcmocka
 
 # Everything but main once more, for the fuzzers.
 FUZZ_FLAGS := -O1 -g -fno-sanitize-recover=undefined

@@ -20,16 +20,18 @@ static __always_inline u64 mix(u64 h, u64 word)
 }
 
 /* Names of what a new stack has, before it. */
-static __always_inline void send_codes(struct scratch *s, u32 slot)
+static __always_inline void send_codes(struct rprof_cpu *cpu, u32 slot)
 {
 	struct py_scratch *py = py_at(slot);
 
 	if (!py)
 		return;
 	py->sent_budget = CODES_PER_SAMPLE;
+	py->reads = py->faults = 0; /* --verify's */
 	for (int i = 0; i < CODE_CALLS; i++)
 		if (code_chunk(slot, i * RPROF_CHUNK))
 			break;
+	py_count_reads(py, cpu);
 }
 
 /* The thread's stack is what it was at its last sample. */
@@ -131,7 +133,7 @@ __noinline int emit_sample(u32 slot)
 		note_stack(s, cpu, id);
 	if (!bpf_map_lookup_elem(&rprof_seen, &id)) {
 		if (s->stack.n_python)
-			send_codes(s, slot);
+			send_codes(cpu, slot);
 		if (send_stack(s, cpu, flags))
 			goto lost;
 		/* Remembered only now: a stack the ring refused is sent again. */

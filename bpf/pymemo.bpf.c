@@ -16,17 +16,15 @@ static __always_inline bool memo_holds(const struct py_scratch *py, const struct
 	return m->frame == frame && m->code == code && m->generation == (u32)py->generation;
 }
 
-/*
- * What is known of the code object, as long as none was freed since, or is read now. Return: as
- * code_fingerprint().
- */
+/* Return: as code_fingerprint(), which is asked unless no code object was freed since it was. */
 static __always_inline int known_fingerprint(const struct scratch *s, struct py_scratch *py,
 					     u32 slot, u64 code)
 {
 	struct code_key key = { .code = code, .tgid = s->stack.tgid, .execs = py->execs };
-	struct code_known *known = bpf_map_lookup_elem(&rprof_code, &key);
+	struct code_known *known;
 	int err;
 
+	known = py->generation ? bpf_map_lookup_elem(&rprof_code, &key) : NULL;
 	if (known && known->generation == py->generation) {
 		py->fingerprint = known->fingerprint;
 		py->frames_equal++;
@@ -34,6 +32,7 @@ static __always_inline int known_fingerprint(const struct scratch *s, struct py_
 	}
 	py->frames_new++;
 	err = code_fingerprint(slot, code);
+	/* Should the map give this element to another object meanwhile, that is read once more. */
 	if (!err && known && known->fingerprint == py->fingerprint)
 		known->generation = py->generation;
 	return err;
@@ -43,19 +42,18 @@ static __always_inline int known_fingerprint(const struct scratch *s, struct py_
 static __always_inline int met_fingerprint(const struct scratch *s, struct py_scratch *py, u32 slot,
 					   u64 code)
 {
-	u64 place = ((code >> 4) ^ (code >> 8)) & (PY_MET - 1);
+	u64 place = (code >> 4) ^ (code >> 8);
+	struct py_met *met;
 	int err;
 
 	asm volatile("" : "+r"(place));
-	struct py_met *met = &py->met[place & (PY_MET - 1)];
-
+	met = &py->met[place & (PY_MET - 1)];
 	if (met->time_ns == s->time_ns && met->code == code) {
 		py->fingerprint = met->fingerprint;
 		py->frames_equal++;
 		return 0;
 	}
-	py->frames_new++;
-	err = code_fingerprint(slot, code);
+	err = known_fingerprint(s, py, slot, code);
 	if (!err) {
 		met->time_ns = s->time_ns;
 		met->code = code;
@@ -100,16 +98,14 @@ __noinline int python_fingerprint(u32 slot, u64 frame, u64 code)
 		py->frames_new++;
 		return code_fingerprint(slot, code);
 	}
-	if (!py->generation)
-		return met_fingerprint(s, py, slot, code);
 	asm volatile("" : "+r"(place));
-	if (memo_holds(py, &py->last.memo[place & (PY_MEMO - 1)], frame, code)) {
+	if (py->generation && memo_holds(py, &py->last.memo[place & (PY_MEMO - 1)], frame, code)) {
 		py->fingerprint = py->last.memo[place & (PY_MEMO - 1)].fingerprint;
 		py->frames_equal++;
 		return 0;
 	}
-	err = known_fingerprint(s, py, slot, code);
-	if (!err)
+	err = met_fingerprint(s, py, slot, code);
+	if (!err && py->generation)
 		memorize(s, py, place, frame, code, py->fingerprint);
 	return err;
 }

@@ -13,7 +13,8 @@
 
 #define SEARCH_STEPS 16		/* thread states of one global call, */
 #define SEARCH_CALLS 128	/* 2,048 in all */
-#define RETRY_NS 100000000ULL	/* a thread without a state may get one: searched for again then */
+#define RETRY_NS 100000000ULL	/* a thread without a state may get one: searched for again then, */
+#define LOST_NS 10000000ULL	/* or where the search failed: it may take 100 us */
 
 extern const volatile struct rprof_config rprof_config;
 
@@ -48,33 +49,55 @@ static __always_inline bool is_bound(const struct py_scratch *py)
 	return *(const u32 *)(py->ts + (offset & (PY_STATE_BYTES - 1))) >> bit & 1;
 }
 
-/* 3.9 to 3.11 have no such bit; the runtime says which state holds the GIL: perhaps another of ours. */
-static __always_inline u64 current_state(struct py_scratch *py)
+static __always_inline bool use_state(struct py_scratch *py, u32 tid, u64 tstate)
 {
-	u64 current = 0;
-
-	if (!py->p.runtime_current ||
-	    !py_read(py, &current, sizeof(current), py->p.runtime + py->p.runtime_current))
-		return 0;
-	return current;
-}
-
-/* The state that the last sample of this thread had. */
-static __always_inline bool use_last(struct py_scratch *py, u32 tid, u64 tstate)
-{
-	u64 current;
-
-	if (!(py->p.flags & RPROF_PYTHON_STATUS)) {
-		current = current_state(py);
-		if (current && current != tstate && read_state(py, current) && is_ours(py, tid)) {
-			py->tstate = current;
-			return true;
-		}
-	}
 	if (!read_state(py, tstate) || !is_ours(py, tid) || !is_bound(py))
 		return false;
 	py->tstate = tstate;
 	return true;
+}
+
+/* 3.9 to 3.11 have no such bit; there the runtime says whose state holds the GIL: perhaps ours. */
+static __always_inline bool use_current(struct py_scratch *py, u32 tid)
+{
+	u64 current = 0;
+
+	return py->p.runtime_current &&
+	       py_read(py, &current, sizeof(current), py->p.runtime + py->p.runtime_current) &&
+	       use_state(py, tid, current);
+}
+
+/* Without the bit one of several states cannot be told, and a thread has at most one in each. */
+static __always_inline bool one_interpreter(struct py_scratch *py)
+{
+	u64 head, next;
+
+	return py_read(py, &head, sizeof(head), py->p.runtime + py->p.runtime_interpreters) &&
+	       py_read(py, &next, sizeof(next), head + py->p.interp_next) && !next;
+}
+
+/*
+ * A thread that had no state has got one: PyGILState_Ensure() puts it first in the list of the main
+ * interpreter, which is named behind the first one (struct pyinterpreters, all versions).
+ */
+static __always_inline bool use_newest(struct py_scratch *py, u32 tid)
+{
+	u64 interp, tstate;
+
+	return py_read(py, &interp, sizeof(interp),
+		       py->p.runtime + py->p.runtime_interpreters + sizeof(u64)) &&
+	       py_read(py, &tstate, sizeof(tstate), interp + py->p.interp_threads) &&
+	       use_state(py, tid, tstate);
+}
+
+/* The state that the last sample of this thread had. */
+static __always_inline bool use_last(struct py_scratch *py, u32 tid)
+{
+	if (!py->last.tstate)
+		return use_newest(py, tid);
+	if (!(py->p.flags & RPROF_PYTHON_STATUS) && !one_interpreter(py))
+		return false;
+	return use_state(py, tid, py->last.tstate);
 }
 
 /* One thread state of the list. 1: the search is over. */
@@ -194,9 +217,18 @@ static __always_inline void remember(const struct scratch *s, struct py_scratch 
 	py->last.tgid = s->stack.tgid;
 	py->last.execs = py->execs;
 	py->last.tstate = py->tstate;
-	py->last.retry = s->time_ns + RETRY_NS;
+	py->last.retry = s->time_ns + (py->stop == RPROF_STOP_STATE_LOST ? LOST_NS : RETRY_NS);
+	py->last.stop = py->stop;
 	py->last.stack = 0;
 	bpf_map_update_elem(&rprof_threads, &tid, &py->last, BPF_ANY);
+}
+
+/* Known without a search: that it has this one, or none. */
+static __always_inline int state_hit(const struct py_scratch *py, struct rprof_cpu *cpu)
+{
+	if (!py->compare)
+		cpu->counters[RPROF_COUNT_STATE_HITS]++;
+	return py->stop != RPROF_STOP_NONE;
 }
 
 __noinline int pystate_find(u32 slot)
@@ -208,21 +240,25 @@ __noinline int pystate_find(u32 slot)
 	if (!py || !s || !cpu)
 		return 1;
 	identify(py);
+	py->stop = RPROF_STOP_NONE;
+	if (use_current(py, s->tid))
+		return state_hit(py, cpu);
 	if (!py->plain && recall(s, py)) {
-		bool none = !py->last.tstate && s->time_ns < py->last.retry;
-
-		if (none || use_last(py, s->tid, py->last.tstate)) {
-			cpu->counters[RPROF_COUNT_STATE_HITS]++;
-			py->stop = none ? RPROF_STOP_NO_STATE : RPROF_STOP_NONE;
-			return none;
+		if (use_last(py, s->tid)) {
+			if (!py->last.tstate)
+				remember(s, py);
+			return state_hit(py, cpu);
+		}
+		if (!py->last.tstate && s->time_ns < py->last.retry) {
+			py->stop = py->last.stop;
+			return state_hit(py, cpu);
 		}
 	}
 	if (!py->compare)
 		cpu->counters[RPROF_COUNT_STATE_MISSES]++;
 	search(py, slot);
 	py->tstate = py->stop == RPROF_STOP_NONE ? py->candidate : 0;
-	/* Not found for want of memory or time: the next sample may have more luck. */
-	if (!py->plain && py->stop != RPROF_STOP_STATE_LOST)
+	if (!py->plain)
 		remember(s, py);
 	return py->stop != RPROF_STOP_NONE;
 }

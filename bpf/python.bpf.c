@@ -434,15 +434,16 @@ __noinline int python_walk(u32 slot)
 	py->compare = 0;
 	py->first = s->n_words;
 	py->n_sps = s->stack.n_native;
-	py->reads = py->faults = py->window_hits = py->frames_equal = py->frames_new = 0;
+	py->reads = py->faults = 0;
+	py->window_hits = py->frames_equal = py->frames_new = 0;
 	walk(slot);
 	s->stack.stop_python = py->stop;
-	cpu->counters[RPROF_COUNT_PY_READS] += py->reads;
-	cpu->counters[RPROF_COUNT_PY_FAULTS] += py->faults;
+	py_count_reads(py, cpu);
 	cpu->counters[RPROF_COUNT_WINDOW_HITS] += py->window_hits;
 	cpu->counters[RPROF_COUNT_FRAMES_EQUAL] += py->frames_equal;
 	cpu->counters[RPROF_COUNT_FRAMES_NEW] += py->frames_new;
-	if (rprof_config.flags & RPROF_CONFIG_VERIFY)
+	/* That it has no thread state is what a sample before may have found. */
+	if (rprof_config.flags & RPROF_CONFIG_VERIFY && py->stop != RPROF_STOP_NO_STATE)
 		verify(s, py, cpu, slot);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #ifndef RPROF_PYTHON_BPF_H
 #define RPROF_PYTHON_BPF_H
 
+#include "maps.bpf.h"
 #include "rprof/hash.h"
 #include "scratch.bpf.h"
 
@@ -17,7 +18,7 @@
 #define PY_CHUNK_NEAR (1u << 20) /* the newest chunk of a data stack is not larger, mostly */
 #define PY_SLACK 8u		/* a masked offset plus a word stays inside */
 
-#define PY_MET 16u		/* code objects that are met again in one sample */
+#define PY_MET 32u		/* code objects that are met again in one sample */
 #define PY_MEMO 64u		/* frames of the last sample that a thread keeps, by their address */
 
 /*
@@ -43,8 +44,9 @@ struct py_met {
 struct py_thread {
 	u64 start;		/* task_struct.start_time: its number may be another's by now */
 	u64 tp;			/* its thread pointer */
-	u64 tstate;		/* 0: it had none */
-	u64 retry;		/* with none: not searched for again before, ns */
+	u64 tstate;		/* 0: none was found, */
+	u64 retry;		/* it is not searched for again before, ns, */
+	u64 stop;		/* and this is why: enum rprof_stop */
 	u64 stack;		/* id of its last stack */
 	u32 tgid;
 	u32 execs;		/* of its process */
@@ -146,6 +148,14 @@ static __always_inline u64 py_state_word(const struct py_scratch *py, u64 offset
 {
 	asm volatile("" : "+r"(offset));
 	return *(const u64 *)(py->ts + (offset & (PY_STATE_BYTES - 1)));
+}
+
+/* What the walk, or the capture of code objects, has read. */
+static __always_inline void py_count_reads(struct py_scratch *py, struct rprof_cpu *cpu)
+{
+	cpu->counters[RPROF_COUNT_PY_READS] += py->reads;
+	cpu->counters[RPROF_COUNT_PY_FAULTS] += py->faults;
+	py->reads = py->faults = 0;
 }
 
 /* Walk the Python frames of this sample into the record: scratch.stack.n_python, .stop_python. */

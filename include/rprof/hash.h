@@ -27,7 +27,8 @@ static inline __attribute__((always_inline)) __u64 rprof_mix(__u64 h, __u64 word
  * text: then h is mixed also with, of its name and then its file name,
  *
  *	the length in code points, and the cached hash;
- *	the last RPROF_TEXT_TAIL bytes of the text as words, in two rounds each (word, then ~h);
+ *	the last RPROF_TEXT_TAIL bytes of the text as words, in two rounds each: the word, then ~h of
+ *	the h before it;
  *	a shorter text is padded with zeros; what cannot be read, or is no compact string, adds nothing
  */
 #define RPROF_TEXT_TAIL 64

@@ -36,6 +36,7 @@ struct host {
 	u64 ring_size; /* bytes; 0: no limit */
 	/* Called before a helper does its work; may run a program, as an interrupt would. */
 	void (*on_output)(void);
+	void (*on_user_read)(u64 addr);
 
 	struct host_record *records;
 	u32 n_records;

@@ -46,29 +46,105 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 	return NULL;
 }
 
+/* Is this a reason for which a Python walk ends? */
+static inline bool python_stop(u8 stop)
+{
+	return stop <= RPROF_STOP_UNALIGNED ||
+	       (stop >= RPROF_STOP_NO_STATE && stop <= RPROF_STOP_BAD_FRAME);
+}
+
+/* A shim says a native frame, NEXT is last and after a fault, a frame has a code object. */
+static inline const char *python_wrong(const struct rprof_stack *s,
+				       const struct rprof_python_frame *f)
+{
+	if (!python_stop(s->stop_python))
+		return "not a reason of a Python walk";
+	if (s->n_python &&
+	    (s->stop_python == RPROF_STOP_NONE || s->stop_python == RPROF_STOP_NO_STATE ||
+	     s->stop_python == RPROF_STOP_STATE_LOST))
+		return "Python frames without a thread state";
+	if ((s->stop_python == RPROF_STOP_DEPTH) > (s->n_python == RPROF_MAX_PYTHON))
+		return "too deep, and room left";
+	for (u32 i = 0; i < s->n_python; i++) {
+		u32 flags = f[i].where & ~RPROF_PY_INSTR;
+
+		if (flags & (RPROF_PY_SHIM | RPROF_PY_NEXT)) {
+			if (f[i].where & (f[i].where - 1) || f[i].fingerprint)
+				return "a shim, or the next frame, that says more";
+			if (flags & RPROF_PY_SHIM && f[i].code > s->n_native)
+				return "a shim in no native frame";
+			if (flags & RPROF_PY_NEXT &&
+			    (i + 1 != s->n_python || s->stop_python != RPROF_STOP_FAULT))
+				return "a next frame that is not the end";
+			continue;
+		}
+		if (!f[i].code || f[i].code & 7)
+			return "no code object";
+		if (flags & (RPROF_PY_NOT_STARTED | RPROF_PY_NO_INSTR) &&
+		    f[i].where & RPROF_PY_INSTR)
+			return "an instruction that is none";
+		if (flags & RPROF_PY_COARSE && i)
+			return "jitted code that called";
+	}
+	return NULL;
+}
+
 static inline const char *stack_wrong(const struct rprof_stack *s)
 {
 	static const u8 zeros[sizeof(s->reserved)];
-	const u64 *kernel = (const u64 *)(s + 1);
+	const u64 *native = (const u64 *)(s + 1) + s->n_kernel;
+	const char *wrong;
 
-	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE || s->n_python)
+	if (s->n_kernel > RPROF_MAX_KERNEL || s->n_native > RPROF_MAX_NATIVE ||
+	    s->n_python > RPROF_MAX_PYTHON)
 		return "a count is out of range";
-	if (s->h.len != 64 + 8u * s->n_kernel + 16u * s->n_native)
+	if (s->h.len != 64 + 8u * s->n_kernel + 16u * s->n_native + 16u * s->n_python)
 		return "length and counts differ";
 	if (s->stop_kernel > RPROF_STOP_KSTACK ||
 	    (s->stop_native > RPROF_STOP_KSTACK && s->stop_native != RPROF_STOP_OTHER_NS))
 		return "not a reason of a walk";
 	if ((s->stop_native == RPROF_STOP_OTHER_NS) > !s->tgid)
 		return "outside, and numbered";
-	if (s->stop_python != RPROF_STOP_NONE || memcmp(s->reserved, zeros, sizeof(zeros)))
-		return "Python part or reserved bytes in use";
+	if (memcmp(s->reserved, zeros, sizeof(zeros)))
+		return "reserved bytes in use";
 	if (s->n_kernel && s->stop_kernel != RPROF_STOP_END && s->stop_kernel != RPROF_STOP_DEPTH)
 		return "kernel frames of a walk that failed";
 	if (!s->n_native && s->stop_native != RPROF_STOP_NONE &&
 	    s->stop_native != RPROF_STOP_OTHER_NS &&
 	    (s->stop_native < RPROF_STOP_NO_REGS || s->stop_native > RPROF_STOP_NO_MM))
 		return "a native walk without its first frame";
-	return native_wrong(s, (const void *)(kernel + s->n_kernel));
+	wrong = python_wrong(s, (const void *)(native + 2 * s->n_native));
+	return wrong ? wrong : native_wrong(s, (const void *)native);
+}
+
+/* Parts in order, each whole or absent, padded with zeros. */
+static inline const char *code_wrong(const struct rprof_code *c)
+{
+	static const u32 limits[] = { RPROF_MAX_CODE_NAME, RPROF_MAX_CODE_FILE,
+				      RPROF_MAX_CODE_LINES };
+	static const u8 zeros[8];
+	const u8 *bytes = (const u8 *)(c + 1);
+
+	if (!c->time_ns || !c->fingerprint || !c->code || c->code & 7 ||
+	    memcmp(c->reserved, zeros, sizeof(c->reserved)))
+		return "code values";
+	for (u32 i = 0; i < RPROF_CODE_PARTS; i++) {
+		const struct rprof_code_text *t = &c->parts[i];
+		u32 padding = -(u32)t->captured & 7;
+
+		if (t->captured > limits[i] ||
+		    (t->captured && t->captured != (u64)t->length * t->kind))
+			return "a part that is not whole";
+		if (t->kind > 4 || t->kind == 3 || (t->ascii && t->kind != 1) ||
+		    (t->length && !t->addr))
+			return "no kind of a text";
+		bytes += t->captured;
+		if ((u64)(bytes + padding - (const u8 *)c) > c->h.len ||
+		    memcmp(bytes, zeros, padding))
+			return "text beyond the record, or padding that is not zero";
+		bytes += padding;
+	}
+	return bytes == (const u8 *)c + c->h.len ? NULL : "code record with a tail";
 }
 
 /* What is wrong with a record; NULL: nothing. */
@@ -96,6 +172,8 @@ static inline const char *record_wrong(const struct host_record *r)
 		if (space->why < RPROF_SPACE_EXEC || space->why > RPROF_SPACE_EXIT)
 			return "space why";
 		return space->time_ns ? NULL : "space time";
+	case RPROF_RECORD_CODE:
+		return r->len < 96 ? "short code" : code_wrong(r->data);
 	default:
 		return "unknown type";
 	}

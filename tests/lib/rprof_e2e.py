@@ -5,6 +5,7 @@ A test is a function with @test(); main() runs them in order, prints TAP, ends w
 (by process id, never by name) and returns the exit status. The program under test is $RPROF_BPF,
 default build/rprof-bpf. RPROF_FULL=1 asks for the long versions of the tests.
 """
+import ctypes
 import json
 import math
 import os
@@ -126,8 +127,16 @@ def main(needs_profiler=True):
 
 # ---- processes ----------------------------------------------------------------------------------
 
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _die_with_us():
+    _prctl(1, signal.SIGKILL)       # PR_SET_PDEATHSIG: also where we are killed
+
+
 def spawn(argv, **kwargs):
     """Popen that the end of the test ends."""
+    kwargs.setdefault("preexec_fn", _die_with_us)
     process = subprocess.Popen(argv, **kwargs)
     _started.append(process)
     return process
