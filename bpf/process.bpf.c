@@ -20,7 +20,8 @@ static __always_inline void count(u32 what)
 		cpu->counters[what]++;
 }
 
-static __always_inline void send_space(u32 tgid, u32 execs, u32 ppid, u8 why, u64 flags)
+/* Return: did the ring take it? */
+static __always_inline bool send_space(u32 tgid, u32 execs, u32 ppid, u8 why, u64 flags)
 {
 	struct rprof_space space = {};
 
@@ -31,8 +32,10 @@ static __always_inline void send_space(u32 tgid, u32 execs, u32 ppid, u8 why, u6
 	space.space = execs;
 	space.ppid = ppid;
 	space.why = why;
-	if (bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), flags))
-		count(RPROF_STOP_LOST_SPACE);
+	if (!bpf_ringbuf_output(&rprof_ring, &space, sizeof(space), flags))
+		return true;
+	count(RPROF_STOP_LOST_SPACE);
+	return false;
 }
 
 /* A followed process has a new image: its mapping table no longer counts. */
@@ -113,7 +116,7 @@ SEC("?raw_tp/sched_process_fork")
 int rprof_fork(struct bpf_raw_tracepoint_args *ctx)
 {
 	const u32 want = RPROF_PROC_FOLLOW | RPROF_PROC_TREE;
-	struct rprof_proc child = { .flags = want, .table = RPROF_NO_TABLE };
+	struct rprof_proc child = { .flags = want | RPROF_PROC_BORROWS }, *its;
 	u32 ppid = current_ids() >> 32, tgid;
 	const struct rprof_proc *proc = bpf_map_lookup_elem(&rprof_procs, &ppid);
 	long err;
@@ -123,6 +126,9 @@ int rprof_fork(struct bpf_raw_tracepoint_args *ctx)
 	tgid = new_process(ctx->args[1]);
 	if (!tgid)
 		return 0;
+	/* Its image is its parent's: so are mappings and interpreter, until it has a table. */
+	child.table = proc->table;
+	child.execs = proc->execs;
 	err = bpf_map_update_elem(&rprof_procs, &tgid, &child, BPF_NOEXIST);
 	if (err == -MAP_EEXIST) /* User space has seen it in /proc already, and follows it. */
 		return 0;
@@ -130,7 +136,12 @@ int rprof_fork(struct bpf_raw_tracepoint_args *ctx)
 		count(RPROF_STOP_LOST_CHILD);
 		return 0;
 	}
-	send_space(tgid, 0, ppid, RPROF_SPACE_FORK, BPF_RB_FORCE_WAKEUP);
+	if (send_space(tgid, 0, ppid, RPROF_SPACE_FORK, BPF_RB_FORCE_WAKEUP))
+		return 0;
+	/* User space would not know of it when the parent's table becomes another's. */
+	its = bpf_map_lookup_elem(&rprof_procs, &tgid);
+	if (its)
+		its->table = RPROF_NO_TABLE;
 	return 0;
 }
 
@@ -148,5 +159,6 @@ int rprof_set_table(struct bpf_raw_tracepoint_args *ctx)
 	if (!proc)
 		return 0;
 	proc->table = ctx->args[1];
+	proc->flags &= ~RPROF_PROC_BORROWS;
 	return 1;
 }

@@ -284,6 +284,21 @@ static bool has_all_evaluators(const struct merge *m, size_t last)
 }
 
 /*
+ * Only the interpreter's own frames between two activations? A greenlet's first frame has no caller
+ * in the chain, but the extension that switched to it is there.
+ */
+static bool called_directly(const struct merge *m, size_t callee, size_t caller)
+{
+	const struct merge_native *native = m->in->native;
+
+	for (size_t i = callee + 1; i < caller; i++) {
+		if (native[i].shown && !native[i].interpreter)
+			return false;
+	}
+	return true;
+}
+
+/*
  * 3.9 and 3.10: each frame is an activation. Both lists end at the root, so that they are compared
  * from there; the newest activation may not have linked its frame yet.
  */
@@ -302,8 +317,13 @@ static bool merge_counts(struct merge *m)
 	if (n_native != n && n_native != n + 1)
 		return false;
 	at = next_evaluator(m, 0);
-	if (n_native > n)
+	if (n_native > n) {
+		const size_t callee = at;
+
 		at = next_evaluator(m, at + 1);
+		if (!called_directly(m, callee, at))
+			return false;
+	}
 	for (size_t i = 0; i < n; i++, at = next_evaluator(m, at + 1))
 		put_run(m, i + 1, PLACE_AT, at);
 	return true;

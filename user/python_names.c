@@ -24,17 +24,56 @@ static const char *short_file(const char *file)
 	return file;
 }
 
+/*
+ * How much of a text is shown: a program may make any number of long ones. A continuation byte of
+ * UTF-8 is not where it may be cut.
+ */
+#define SHOWN 512
+
+static bool is_inside(char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* The start of a name; *@dots: there is more. */
+static int shown_start(const char *text, const char **dots)
+{
+	size_t len = strnlen(text, SHOWN + 1);
+
+	*dots = len > SHOWN ? "..." : "";
+	if (len <= SHOWN)
+		return (int)len;
+	for (len = SHOWN; len && is_inside(text[len]); len--)
+		;
+	return (int)len;
+}
+
+/* The end of a path. */
+static const char *shown_end(const char *text, const char **dots)
+{
+	size_t len = strlen(text);
+
+	*dots = len > SHOWN ? "..." : "";
+	if (len <= SHOWN)
+		return text;
+	for (text += len - SHOWN; is_inside(*text); text++)
+		;
+	return text;
+}
+
 const char *python_name(struct strset *strings, const struct python_style *style,
 			const struct python_place *place)
 {
 	const char *file = style->full_filenames ? place->file : short_file(place->file);
-	const char *name;
+	const char *name, *more, *before;
 	char line[16] = "";
+	int len = shown_start(place->function, &more);
 	char *text;
 
 	if (place->line > 0 && !style->no_lines)
 		snprintf(line, sizeof(line), ":%s%d", place->coarse ? "~" : "", place->line);
-	if (asprintf(&text, "%s (%s%s)", place->function, file, line) < 0)
+	file = shown_end(file, &before);
+	if (asprintf(&text, "%.*s%s (%s%s%s)", len, place->function, more, before, file, line) < 0)
 		return NULL;
 	name = strset_add(strings, text);
 	free(text);

@@ -18,6 +18,7 @@ struct python_style {
  * @place: of python_codes_find(); raw bytes, which writers escape
  * Return: NULL: no memory.
  *
+ * Of names and paths that are longer than 512 bytes the start, and the end, are shown, with "...".
  * A line that is not known is left out; one of jitted code, which is that of an earlier
  * instruction, reads "~12".
  */

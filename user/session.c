@@ -301,6 +301,12 @@ bool session_follows_forks(const struct session *s)
 	return s->follows_forks;
 }
 
+/* Of its own. */
+static bool has_table(const struct rprof_proc *proc)
+{
+	return proc->table != RPROF_NO_TABLE && !(proc->flags & RPROF_PROC_BORROWS);
+}
+
 int session_give_table(struct session *s, __u32 tgid, __u32 *table)
 {
 	struct rprof_proc proc;
@@ -309,7 +315,7 @@ int session_give_table(struct session *s, __u32 tgid, __u32 *table)
 
 	if (err)
 		return err;
-	if (proc.table != RPROF_NO_TABLE)
+	if (has_table(&proc))
 		return -EEXIST;
 	err = tables_take(s->tables, &index);
 	if (err)
@@ -340,7 +346,7 @@ int session_publish(struct session *s, const struct space *space, __u32 execs)
 
 	if (err)
 		return err;
-	if (proc.table == RPROF_NO_TABLE)
+	if (!has_table(&proc))
 		return -ENOENT;
 	return tables_publish(s->tables, proc.table, space->number, execs, space->mappings,
 			      space->n_mappings);
@@ -353,7 +359,7 @@ int session_set_python(struct session *s, __u32 tgid, const struct rprof_python 
 
 	if (err)
 		return err;
-	if (proc.table == RPROF_NO_TABLE)
+	if (!has_table(&proc))
 		return -ENOENT;
 	tables_set_python(s->tables, proc.table, p, execs);
 	return 0;

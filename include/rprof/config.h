@@ -56,6 +56,8 @@ struct rprof_config {
 #define RPROF_PROC_WAIT_EXEC 2u		/* our own child before exec: not matched until it execs */
 #define RPROF_PROC_TREE 4u		/* with FOLLOW: processes that it starts are followed, too */
 
+#define RPROF_PROC_BORROWS 8u		/* .table is its parent's still */
+
 #define RPROF_NO_TABLE (~0u)		/* rprof_proc.table of a process that has none yet */
 
 /*
@@ -118,7 +120,7 @@ struct rprof_mapping {
 #define RPROF_PYTHON_BASE_FRAME 32u	/* 3.15: chains end at the frame that .ts_base_frame points to */
 #define RPROF_PYTHON_GENERATION                                                                    \
 	64u /* 3.14: .interp_generation changes when a code object is freed */
-#define RPROF_PYTHON_CODE_VERSION 128u	/* 3.12: .co_version is never given twice, unless 0 */
+#define RPROF_PYTHON_CODE_VERSION 128u	/* 3.12: .co_version is not given twice (0: it may be) */
 #define RPROF_PYTHON_NATIVE_TID 256u	/* .ts_native_tid counts: the target is in our pid namespace */
 #define RPROF_PYTHON_GC_FRAME 512u	/* 3.15: gc.frame */
 #define RPROF_PYTHON_STATUS 1024u	/* 3.12: .ts_status has the bit bound_gilstate */

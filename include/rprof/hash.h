@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) __u64 rprof_mix(__u64 h, __u64 word
  *	h = hash_seed, then mixed with each word of [.co_from, .co_type + .co_read) of the object
  *
  * That is: first line, sizes, the addresses of its names and tables, and from 3.12 on co_version,
- * which is never given twice. Without it, or where it is 0 (used up), equal addresses may hold other
+ * which an interpreter does not give twice. Without it, or where it is 0 (used up), equal addresses may hold other
  * text: then h is mixed also with, of its name and then its file name,
  *
  *	the length in code points, and the cached hash;

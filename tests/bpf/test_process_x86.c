@@ -112,9 +112,9 @@ static void child_of_a_tree_is_followed_and_said(void **state)
 
 	do_fork();
 	assert_non_null(proc_of(CHILD_TGID));
-	assert_int_equal(proc_of(CHILD_TGID)->flags, TREE);
+	assert_int_equal(proc_of(CHILD_TGID)->flags, TREE | RPROF_PROC_BORROWS);
 	assert_int_equal(proc_of(CHILD_TGID)->execs, 0);
-	assert_int_equal(proc_of(CHILD_TGID)->table, RPROF_NO_TABLE);
+	assert_int_equal(proc_of(CHILD_TGID)->table, 0);
 	space = last_space();
 	assert_int_equal(space->why, RPROF_SPACE_FORK);
 	assert_int_equal(space->tgid, CHILD_TGID);
@@ -174,17 +174,28 @@ static void child_is_sampled_before_and_after_it_has_a_table(void **state)
 
 	do_fork();
 	host.tgid = host.tid = CHILD_TGID;
+	/* It is its parent's image still. */
 	seen = sample_at(FP);
 	assert_int_equal(seen.stack->tgid, CHILD_TGID);
-	assert_int_equal(seen.stack->space, 0);
-	assert_chain(&seen, 1, 2, RPROF_NATIVE_UNCHECKED, RPROF_STOP_END);
+	assert_int_equal(seen.stack->space, 1);
+	assert_chain(&seen, 1, 2, 0, RPROF_STOP_END);
 
 	host_table(1, 5, 0, FIRST, thread_mappings, N_MAPPINGS);
 	assert_int_equal(set_table(CHILD_TGID, 1), 1);
+	assert_int_equal(proc_of(CHILD_TGID)->flags, TREE);
 	seen = sample_at(FP);
 	assert_int_equal(seen.stack->space, 5);
 	assert_chain(&seen, 1, 2, 0, RPROF_STOP_END);
 	assert_int_equal(set_table(CHILD_TGID + 1, 1), 0);
+}
+
+/* User space does not hear of it, so that it could not tell when that table is another's. */
+static void child_that_is_not_said_borrows_nothing(void **state)
+{
+	host.ring_size = 8;
+	do_fork();
+	assert_int_equal(counter(RPROF_STOP_LOST_SPACE), 1);
+	assert_int_equal(proc_of(CHILD_TGID)->table, RPROF_NO_TABLE);
 }
 
 static void exec_of_a_child_is_not_undone_by_its_table(void **state)
@@ -324,6 +335,7 @@ int main(void)
 		TEST(what_user_space_follows_already_stays),
 		TEST(children_without_room_are_counted),
 		TEST(child_is_sampled_before_and_after_it_has_a_table),
+		TEST(child_that_is_not_said_borrows_nothing),
 		TEST(exec_of_a_child_is_not_undone_by_its_table),
 		TEST(our_numbers_count_in_a_namespace),
 		TEST(numbers_of_other_namespaces_match_nothing),

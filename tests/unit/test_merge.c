@@ -292,14 +292,17 @@ static void activations_are_counted_where_there_are_no_shims(void **state)
 	assert_string_equal(merge("c E c E x E c", "e e e"), "c6 f2 x4 f1 f0 c0");
 	assert_string_equal(merge_all("c E c E x", "e e"), "x4 E3 f1 c2 E1 f0 c0");
 	/* The newest is about to link its frame, or has taken it out. */
-	assert_string_equal(merge("E x E c E c", "e e"), "c5 f1 f0 x1");
+	assert_string_equal(merge("E c E c E c", "e e"), "c5 f1 f0 c1");
+	/* Or it is a greenlet's: its first frame has no caller in the chain, but in the native one. */
+	assert_string_equal(merge("E x E c E c", "e e"), "f1 f0 mismatch");
 	/* One less, two more. */
 	assert_string_equal(merge("c E c", "e e"), "f1 f0 mismatch c0");
 	assert_string_equal(merge("c E c E c E c", "e"), "f0 mismatch c0");
 	assert_string_equal(merge("c x", "e"), "f0 mismatch x1 c0");
 	/* A chain that is cut may have others above, but not above where the program begins. */
 	assert_string_equal(merge("c E x E r x!", "e e"), "!5 x5 r4 f1 x2 f0 c0");
-	assert_string_equal(merge("c E x E r x!", "e"), "!5 x5 r4 f0 x2 c0");
+	assert_string_equal(merge("c E c E r x!", "e"), "!5 x5 r4 f0 c2 c0");
+	assert_string_equal(merge("c E x E r x!", "e"), "f0 mismatch c0");
 	assert_string_equal(merge("c E x E r x!", "e e e"), "f2 f1 f0 mismatch c0");
 	assert_string_equal(merge("c E r E x!", "e e"), "f1 f0 c0");
 	/* A caller that is missing may be one. */

@@ -71,6 +71,26 @@ static void line_of_jitted_code_is_about(void **state)
 	assert_string_equal(name("/a/b/c.py", 12, true, false, false), "Some.thing (b/c.py:~12)");
 }
 
+/* A hundred thousand names of 64 KiB are cheap to make. */
+static void long_texts_are_cut_between_characters(void **state)
+{
+	char function[2000] = "", file[2000] = "";
+	const struct python_place place = { function, file, 5, false };
+	const struct python_style style = { true, false };
+	const char *text;
+
+	for (int i = 0; i < 600; i++) {
+		strcat(function, "\xc3\xa9");
+		strcat(file, "\xc3\xa9");
+	}
+	function[0] = 'x'; /* so that a limit in bytes falls into a character */
+	text = python_name(&strings, &style, &place);
+	assert_non_null(text);
+	assert_true(strlen(text) < 1100);
+	assert_non_null(strstr(text, "\xc3\xa9... (...\xc3\xa9"));
+	assert_string_equal(text + strlen(text) - 5, "\xc3\xa9:5)");
+}
+
 static void interpreters_own_code_is_told_from_a_program_s(void **state)
 {
 	assert_true(python_is_cleanup(&(struct python_place){ "__init__", "__init__", 0, false }));
@@ -94,6 +114,7 @@ int main(void)
 		cmocka_unit_test(options_say_how_much_is_shown),
 		cmocka_unit_test(line_that_is_not_known_is_left_out),
 		cmocka_unit_test(line_of_jitted_code_is_about),
+		cmocka_unit_test(long_texts_are_cut_between_characters),
 		cmocka_unit_test(interpreters_own_code_is_told_from_a_program_s),
 	};
 
