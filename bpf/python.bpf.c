@@ -16,6 +16,7 @@
 #define SHIM_CALLS (RPROF_MAX_NATIVE / SHIM_STEPS + 1)
 #define OWNER_GENERATOR 1	/* enum _frameowner, Include/internal/pycore_frame.h, 3.11 on */
 #define OWNER_ENTRY 3		/* and above: the interpreter's own entry frames, 3.12 on */
+#define FRAME_WORDS 9		/* of 3.11 before its locals */
 #define CFRAME_BYTES 24		/* of a _PyCFrame, Include/cpython/pystate.h */
 #define MAX_TLBC 65536		/* copies of bytecode, one per thread */
 
@@ -122,6 +123,7 @@ static __always_inline int put(struct scratch *s, struct py_scratch *py, u64 cod
 	}
 	f = (struct rprof_python_frame *)&s->words[at];
 	py->at++;
+	py->where = where;
 	if (py->compare) {
 		if (f->code != code || f->fingerprint != fingerprint || f->where != where)
 			py->differs = 1;
@@ -251,6 +253,44 @@ static __always_inline int python_frame(struct scratch *s, struct py_scratch *py
 	return put(s, py, code, py->fingerprint, where);
 }
 
+/*
+ * Compilers let 3.11 and 3.12 make a frame the current one before its caller is written into it
+ * (Debian's 3.11 does): until it has run an instruction, what stands there may be of another frame.
+ * Later versions write in order; all of 3.13 to 3.15 that were looked at do.
+ */
+static __always_inline bool may_be_unlinked(const struct py_scratch *py, u64 owner)
+{
+	return (py->p.flags & RPROF_PYTHON_CFRAME) && py->at == 1 && !owner &&
+	       (py->where & RPROF_PY_NOT_STARTED);
+}
+
+/*
+ * Frames of the data stack lie end to end, so that the caller of the newest one ends where that
+ * begins: is the frame at py->frame, whose words are at .mem[@at], such a one? Its size is that of
+ * 3.11's _PyFrame_PushUnchecked(), and co_framesize in 3.12: Include/internal/pycore_frame.h.
+ */
+static __always_inline bool ends_at_unlinked(struct py_scratch *py, u64 at, u64 owner)
+{
+	u64 code = *(const u64 *)field(py, at, py->p.f_code), size;
+	struct {
+		u32 stacksize, firstlineno, nlocalsplus, framesize;
+	} co;
+
+	if (owner || !py_read(py, &co, sizeof(co), code + py->p.co_firstlineno - 4))
+		return false;
+	size = co.framesize;
+	if (py->p.flags & RPROF_PYTHON_IS_ENTRY)
+		size = (u64)FRAME_WORDS + co.nlocalsplus + co.stacksize;
+	return py->frame + size * 8 == py->unlinked;
+}
+
+/* At 0 a chain ends only behind an entry frame, where there are such: 3.11 to 3.14. */
+static __always_inline bool ends_properly(const struct py_scratch *py)
+{
+	return (py->p.flags & (RPROF_PYTHON_BASE_FRAME | RPROF_PYTHON_FRAME_OBJECTS)) || !py->at ||
+	       (py->where & RPROF_PY_SHIM);
+}
+
 /* The frame at py->frame, then the one before it. 1: the walk is over, py->stop says why. */
 __noinline int python_step(u32 slot)
 {
@@ -264,7 +304,9 @@ __noinline int python_step(u32 slot)
 		return 1;
 	frame = py->frame;
 	if (frame == py->base_frame) {
-		py->stop = RPROF_STOP_END;
+		py->stop = py->unlinked	     ? RPROF_STOP_UNLINKED :
+			   ends_properly(py) ? RPROF_STOP_END :
+					       RPROF_STOP_BAD_FRAME;
 		return 1;
 	}
 	py->stop = frame & 7 ? RPROF_STOP_UNALIGNED : RPROF_STOP_BAD_FRAME;
@@ -281,14 +323,27 @@ __noinline int python_step(u32 slot)
 		owner = *field(py, at, py->p.f_owner);
 	if (py->p.flags & RPROF_PYTHON_IS_ENTRY)
 		entry = *field(py, at, py->p.f_entry);
+	if (py->unlinked) {
+		py->stop = RPROF_STOP_UNLINKED;
+		if (!ends_at_unlinked(py, at, owner))
+			return 1;
+		py->unlinked = 0;
+	}
 	if (owner >= OWNER_ENTRY) {
 		if (python_shim(slot, frame))
 			return 1;
+		/* The first of a stack that greenlets switch to: a base frame of its own. */
+		if (!previous) {
+			py->stop = RPROF_STOP_END;
+			return 1;
+		}
 	} else if (python_frame(s, py, slot, at, owner)) {
 		return 1;
 	}
 	if (entry && leave_cframe(py, slot, previous))
 		return 1;
+	if (!entry && may_be_unlinked(py, owner))
+		py->unlinked = frame;
 	if (previous == frame) {
 		py->stop = RPROF_STOP_BAD_FRAME;
 		return 1;
@@ -374,6 +429,7 @@ __noinline int python_begin(u32 slot)
 	if (!py || python_interpreter(slot))
 		return 1;
 	py->at = 0;
+	py->unlinked = 0;
 	py->native_at = 0;
 	py->window_start = 0;
 	py->window_len = 0;

@@ -76,6 +76,7 @@ struct py_scratch {
 	u32 compare;		/* --verify: compare with the record, each frame by its own read */
 	u32 at;			/* entries done, of this walk */
 	u32 differs;		/* one of them does */
+	u32 where;		/* .where of the last one */
 	u32 first;		/* word of the record that python[] begins at */
 	u32 shim;		/* 1 + index of the native frame that the last shim lies in; 0 */
 	u64 tp;			/* thread pointer; 0: unknown */
@@ -87,6 +88,7 @@ struct py_scratch {
 	u64 frame;		/* the next one */
 	u64 base_frame;		/* chain's end; 0: none */
 	u64 cframe;		/* 3.11: of this activation */
+	u64 unlinked;		/* the first frame, if its caller must end where it begins; 0 */
 	u64 chunk;		/* of the data stack: the newest one starts there */
 	u64 below;		/* a frame of the data stack: its parents lie below */
 	u32 native_at;		/* where the search for the next shim's frame goes on */
@@ -98,7 +100,6 @@ struct py_scratch {
 	u32 fingerprint;	/* code_fingerprint(): of */
 	u64 code;		/* this code object */
 	u32 sent_budget;	/* CODE records that this sample may still send */
-	u32 reserved;
 	/* To be counted: */
 	u64 reads, faults, window_hits, frames_equal, frames_new;
 

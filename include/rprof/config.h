@@ -117,7 +117,8 @@ struct rprof_mapping {
 #define RPROF_PYTHON_LASTI_BYTES 4u	/* 3.9: f_lasti counts bytes, not code units */
 #define RPROF_PYTHON_CFRAME 8u		/* 3.11, 3.12: .ts_frame points to a _PyCFrame */
 #define RPROF_PYTHON_IS_ENTRY 16u	/* 3.11: .f_entry is a flag of the frame, there are no shims */
-#define RPROF_PYTHON_BASE_FRAME 32u	/* 3.15: chains end at the frame that .ts_base_frame points to */
+#define RPROF_PYTHON_BASE_FRAME                                                                    \
+	32u /* 3.15: chains end at the frame that .ts_base_frame points to */
 #define RPROF_PYTHON_GENERATION                                                                    \
 	64u /* 3.14: .interp_generation changes when a code object is freed */
 #define RPROF_PYTHON_CODE_VERSION 128u	/* 3.12: .co_version is not given twice (0: it may be) */

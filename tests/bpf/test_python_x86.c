@@ -175,6 +175,27 @@ static void expect_leaf(u32 where)
 			 where | (py_has(RPROF_PYTHON_FRAME_OBJECTS) ? RPROF_PY_ENTRY : 0));
 }
 
+static void expect_unlinked(void)
+{
+	struct py_seen seen = py_sample();
+
+	assert_int_equal(seen.stop, RPROF_STOP_UNLINKED);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.python[0].where, RPROF_PY_NOT_STARTED);
+}
+
+/* co_stacksize and co_nlocalsplus, 3.11, or co_framesize, 3.12: bytes that a frame takes. */
+static void put_frame_size(u64 code, u64 size)
+{
+	u64 line = code + py.p.co_firstlineno;
+
+	py_half(line - 4, 0);
+	if (py_has(RPROF_PYTHON_IS_ENTRY))
+		py_half(line + 4, size / 8 - 9);
+	else
+		py_half(line + 8, size / 8);
+}
+
 static void instructions(u32 version)
 {
 	const struct py_frame *f;
@@ -194,6 +215,13 @@ static void instructions(u32 version)
 	}
 	first = f->code + py.p.co_code;
 	put_instr(f, first - 2);
+	/* It may be the current frame already and have no caller yet. */
+	if (py_has(RPROF_PYTHON_CFRAME)) {
+		expect_unlinked();
+		put_frame_size(f[-1].code, f->addr - f[-1].addr + 8);
+		expect_unlinked();
+		put_frame_size(f[-1].code, f->addr - f[-1].addr);
+	}
 	expect_leaf(RPROF_PY_NOT_STARTED);
 	put_instr(f, first);
 	expect_leaf(0);

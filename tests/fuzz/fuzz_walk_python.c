@@ -172,7 +172,7 @@ static const char *model_wrong(const struct rprof_stack *s)
 		(const void *)((const u64 *)(s + 1) + s->n_kernel + 2 * s->n_native);
 	u32 n = py_expect(&stack, expected);
 
-	if (s->stop_python != RPROF_STOP_END || s->n_python != n)
+	if (s->stop_python != py_ending(&stack) || s->n_python != n)
 		return "not the frames that are there";
 	return memcmp(f, expected, n * sizeof(*f)) ? "not what the frames say" : NULL;
 }

@@ -120,12 +120,22 @@ static inline void assert_python_frames(const struct py_seen *seen,
 	}
 }
 
+/* How a walk of the whole model ends: where there are entry frames, behind one or not properly. */
+static inline u32 py_ending(const struct py_stack *s)
+{
+	const struct py_frame *root = &s->frames[0];
+
+	if (!s->n || py_has(RPROF_PYTHON_BASE_FRAME | RPROF_PYTHON_FRAME_OBJECTS))
+		return RPROF_STOP_END;
+	return root->kind == PY_SHIM || root->entry ? RPROF_STOP_END : RPROF_STOP_BAD_FRAME;
+}
+
 /* The sample shows the whole stack of the model. */
 static inline void assert_python(const struct py_seen *seen, const struct py_stack *s)
 {
 	static struct rprof_python_frame expected[RPROF_MAX_PYTHON];
 
-	assert_python_frames(seen, expected, py_expect(s, expected), RPROF_STOP_END);
+	assert_python_frames(seen, expected, py_expect(s, expected), py_ending(s));
 }
 
 /* Sampled now, it is what the model says. */

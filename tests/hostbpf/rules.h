@@ -50,7 +50,8 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 static inline bool python_stop(u8 stop)
 {
 	return stop <= RPROF_STOP_UNALIGNED ||
-	       (stop >= RPROF_STOP_NO_STATE && stop <= RPROF_STOP_BAD_FRAME);
+	       (stop >= RPROF_STOP_NO_STATE && stop <= RPROF_STOP_BAD_FRAME) ||
+	       stop == RPROF_STOP_UNLINKED;
 }
 
 /* A shim says a native frame, NEXT is last and after a fault, a frame has a code object. */
