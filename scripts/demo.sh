@@ -1,30 +1,103 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The demo: profile a bundled C workload of known call tree, or a process given, and show the folded
-# stacks. Leaves nothing running. Called by `make demo`, as root.
+# The demo: profile a bundled Python and C workload of known shares, or a process given. The folded
+# stacks go to stdout; what they say of the workload, for people, to stderr. Leaves nothing running.
+# Called by `make demo`, as root.
+#   scripts/demo.sh [PID] [SECONDS]       PYTHON=... another interpreter than this machine's
 set -eu
 
 pid=${1:-}
 duration=${2:-5}
 workload=
+folder=
 
-stop_workload() {
+clean_up() {
 	if [ -n "$workload" ]; then
 		kill "$workload" 2>/dev/null || true
 		wait "$workload" 2>/dev/null || true
 		workload=
 	fi
+	[ -z "$folder" ] || rm -rf "$folder"
 }
-trap stop_workload EXIT
+trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-arch=$(uname -m | sed 's/x86_64/x86/; s/s390x/s390/')
-if [ -z "$pid" ]; then
-	"build/$arch/workloads/demo" &
-	workload=$!
-	pid=$workload
-	echo "demo: workload: process $pid; main calls parse (60 %), compress (30 %) and report (10 %)" >&2
+say() { printf 'demo: %s\n' "$1" >&2; }
+
+profile() {
+	say "build/rprof-bpf -F 999 -d $duration --pid $pid"
+	build/rprof-bpf -F 999 -d "$duration" --pid "$pid"
+}
+
+# Shares of the functions by the deepest one of each stack, and the stacks that came most often.
+report() {
+	awk '
+	BEGIN {
+		split("parse tokenize smooth sort_rows compare", order)
+		split("15 25 30 10 20", part)
+		split("main > parse|main > parse > tokenize|main > render > smooth (C)|" \
+			"main > rank > sort_rows (C)|main > rank > sort_rows (C) > compare", path, "|")
+		for (i = 1; i in order; i++)
+			of[order[i]] = i
+	}
+	{
+		count = $NF
+		sub(/ [0-9]+$/, "")
+		n = split($0, frame, ";")
+		where = 0
+		for (i = 1; i <= n; i++) {
+			name = frame[i]
+			sub(/ .*/, "", name)
+			if (name in of)
+				where = of[name]
+		}
+		got[where] += count
+		sum += count
+		if (NR <= 5)
+			top[NR] = $0
+		counts[NR] = count
+	}
+	END {
+		if (!sum)
+			exit
+		printf "\ndemo: the stacks that came most often, callers first\n"
+		for (i = 1; i in top; i++) {
+			n = split(top[i], frame, ";")
+			printf "\n  %5.1f %%\n", 100 * counts[i] / sum
+			for (j = 2; j <= n; j++)
+				printf "           %s\n", frame[j]
+		}
+		printf "\ndemo: share of the samples that ended there, and of the work by construction\n\n"
+		for (i = 1; i in order; i++)
+			printf "  %5.1f %%   %3d %%   %s\n", 100 * got[i] / sum, part[i], path[i]
+		if (got[0])
+			printf "  %5.1f %%     0 %%   elsewhere\n", 100 * got[0] / sum
+	}' "$1" >&2
+	cat >&2 <<-'END'
+
+	demo: "[truncated: no frame pointer in FILE]": C functions that stood between the frames before
+	demo: and behind it are not known, as FILE was built without frame pointers. Python functions are
+	demo: all there, in their order, whatever the C code is. In a Python without frame pointers
+	demo: (Debian's up to 3.14) sort_rows is not seen between rank and compare either.
+	END
+}
+
+if [ -n "$pid" ]; then
+	profile
+	exit
 fi
-echo "demo: build/rprof-bpf -F 999 -d $duration --pid $pid" >&2
-build/rprof-bpf -F 999 -d "$duration" --pid "$pid"
+
+arch=$(uname -m | sed 's/x86_64/x86/; s/s390x/s390/')
+python=${PYTHON:-/usr/bin/python3}
+[ -x "$python" ] || python=python3
+folder=$(mktemp -d)
+mkfifo "$folder/ready"
+"$python" tests/workloads/demo.py "build/$arch/workloads" >"$folder/ready" &
+workload=$!
+pid=$workload
+read -r _ <"$folder/ready" || { say "the workload did not start"; exit 1; }
+say "workload: process $pid: tests/workloads/demo.py, and C functions of rprofdemo.c"
+profile >"$folder/out"
+cat "$folder/out"
+report "$folder/out"

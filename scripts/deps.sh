@@ -9,10 +9,11 @@ set -eu
 # a|b: either will do, the first that this release has is installed.
 build='gcc libc6-dev linux-libc-dev make pkgconf|pkg-config clang bpftool
 	libbpf-dev libelf-dev libdw-dev zlib1g-dev liblzma-dev libzstd-dev libpopt-dev libjansson-dev libiberty-dev'
-demo=$build
+demo="$build python3 libpython3-dev"
 check='libcmocka-dev python3 bpftrace linux-perf binutils clang-format procps util-linux
 	libclang-rt-14-dev|libclang-rt-dev mandoc shellcheck g++ dwz libdebuginfod1t64|libdebuginfod1 xz-utils
-	rustc dpkg-dev tcl perl openssl libffi-dev python3-greenlet'
+	rustc dpkg-dev tcl perl openssl libffi-dev python3-greenlet libpython3-dev
+	libc6-dbg python3-dbg mercurial meson python3-sphinx strace'
 vm='qemu-system-x86 qemu-system-s390x|qemu-system-misc qemu-user-static|qemu-user
 	gcc-s390x-linux-gnu busybox-static cpio mmdebstrap'
 
