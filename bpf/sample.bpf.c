@@ -195,7 +195,8 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
 	walk_kernel(ctx, s, user);
 	walk_native(ctx, s, slot, user, task_regs);
 	s->stack.stop_native = s->stop;
-	if (s->has_python && s->stack.tgid)
+	/* Whose memory is gone, or cannot be named, has no frames. */
+	if (s->has_python && s->stack.tgid && s->stop != RPROF_STOP_NO_MM)
 		python_walk(slot);
 	count_stop(cpu, s->stack.stop_python);
 	count_stop(cpu, s->stack.stop_kernel);

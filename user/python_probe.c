@@ -195,14 +195,16 @@ static enum verdict look_at_frame(struct probing *pr, __u64 addr, unsigned char 
 static enum verdict look_at_chain(struct probing *pr, __u64 addr, __u64 base, unsigned int *frames)
 {
 	unsigned char frame[MAX_FRAME];
+	enum verdict verdict = GOOD;
 	unsigned int i;
 
 	*frames = 0;
 	for (i = 0; i < MAX_FRAMES && addr != base; i++) {
-		enum verdict verdict =
-			addr ? look_at_frame(pr, addr, frame) :
-			       SAY(pr, "a chain of frames ends above its base frame");
-
+		/* The first frame of a greenlet stands for C code, too, and has no caller. */
+		if (!addr && verdict == NONE)
+			break;
+		verdict = addr ? look_at_frame(pr, addr, frame) :
+				 SAY(pr, "a chain of frames ends above its base frame");
 		if (verdict == BAD)
 			return BAD;
 		*frames += verdict == GOOD;

@@ -26,6 +26,8 @@ class Daemon:
     def __init__(self, name, content):
         self.name = name.encode()
         self.content = content
+        self.deaf = False
+        signal.signal(signal.SIGUSR1, lambda _signal, _frame: setattr(self, "deaf", True))
 
     def attributes(self, node):
         directory = node == ROOT
@@ -57,7 +59,7 @@ class Daemon:
         while True:
             request = os.read(fd, 1 << 18)
             _, opcode, unique, node = struct.unpack_from("<2I2Q", request)
-            if opcode in (FORGET, BATCH_FORGET):
+            if self.deaf or opcode in (FORGET, BATCH_FORGET):
                 continue
             body = self.answer(opcode, node, request[40:])
             error, body = (-body, b"") if isinstance(body, int) else (0, body)
@@ -81,10 +83,14 @@ class Mount:
     def hang(self):
         self.daemon.send_signal(signal.SIGSTOP)
 
+    def swallow(self):
+        """Requests are taken and not answered: who waits for one cannot even be killed."""
+        self.daemon.send_signal(signal.SIGUSR1)
+
     def close(self):
-        libc.umount2(self.folder.encode(), MNT_FORCE | MNT_DETACH)
         self.daemon.kill()
         self.daemon.wait()
+        libc.umount2(self.folder.encode(), MNT_FORCE | MNT_DETACH)
         self.daemon.stdout.close()
 
 

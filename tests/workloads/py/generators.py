@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Generators that are driven from two places: the frame is the same, its caller is not. drive_a
-takes 500 values, drive_b 50,000; delegation, generator expressions and send() besides."""
+takes 50 values, drive_b 5,000; delegation, generator expressions and send() besides."""
 from workload import repeat
 
 
@@ -21,12 +21,12 @@ SHARED = endless()
 
 
 def drive_a():
-    for _ in range(500):
+    for _ in range(50):
         next(SHARED)
 
 
 def drive_b():
-    for _ in range(50000):
+    for _ in range(5000):
         next(SHARED)
 
 
@@ -41,12 +41,12 @@ def outer(n):
 
 
 def delegate():
-    for value in outer(2000):
+    for value in outer(200):
         inside(value)
 
 
 def expression():
-    return sum(inside(i) for i in range(2000))
+    return sum(inside(i) for i in range(200))
 
 
 def echo():
@@ -60,7 +60,7 @@ next(ECHO)
 
 
 def send():
-    for i in range(2000):
+    for i in range(200):
         ECHO.send(i)
 
 

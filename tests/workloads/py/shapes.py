@@ -59,6 +59,11 @@ class Made(metaclass=Meta):
         burn()
 
 
+class Plain:
+    def __init__(self):
+        burn()
+
+
 def closure(x):
     def enclosed():
         nonlocal x
@@ -145,6 +150,7 @@ def main():
     _ = it + it
     Outer.Inner().method()
     Made()
+    Plain()                                             # from 3.12 on: by a frame of its own
     closure(1)
     decorated(COUNT)
     with context():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two sub-interpreters and the main one, in turn in the main thread and at once in threads.
-ARGUMENT: shared (one GIL, any version that has them) or own (a GIL each, 3.12 and later)."""
+"""Two sub-interpreters and the main one in turn in the main thread, and one in each of two threads.
+ARGUMENT: shared (one GIL, any version that has them) or own (a GIL each, 3.12 and later). Before
+3.13 a sub-interpreter runs with the thread state of who created it: threads create their own."""
 import sys
 import threading
 from workload import ARGUMENTS, clock, ready, skip
@@ -51,28 +52,36 @@ def burn():
         x = (x * 3 + i) & 0xffff
 
 
-def in_thread(interpreter, n):
-    run(interpreter, f"sub_loop_{n}(0.2)")
+def in_thread(interpreter, n, begun):
+    if not interpreter:
+        interpreter = create()
+        run(interpreter, TEXT.format(n))
+    begun.wait()
+    more = clock()
+    while more():
+        run(interpreter, f"sub_loop_{n}(0.1)")
 
 
 def main():
-    made = {n: create() for n in "ab"}
+    made = {n: create() for n in "abcd"}
     for n, interpreter in made.items():
         run(interpreter, TEXT.format(n))
+    if sys.version_info < (3, 13):
+        made["c"] = made["d"] = None
+    begun = threading.Barrier(3)
+    threads = [threading.Thread(target=in_thread, args=(made[n], n, begun), daemon=True)
+               for n in "cd"]
+    for thread in threads:
+        thread.start()
+    begun.wait()
     more = clock()
     ready()
     while more():
         burn()
-        for n, interpreter in made.items():
-            run(interpreter, f"sub_loop_{n}(0.1)")
-        threads = [threading.Thread(target=in_thread, args=(i, n)) for n, i in made.items()]
-        for thread in threads:
-            thread.start()
-        burn()
-        for thread in threads:
-            thread.join()
-    for interpreter in made.values():
-        interpreters.destroy(interpreter)
+        for n in "ab":
+            run(made[n], f"sub_loop_{n}(0.1)")
+    for thread in threads:
+        thread.join()
 
 
 main()
