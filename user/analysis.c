@@ -381,6 +381,7 @@ int analysis_new(const struct analysis_config *config, struct analysis **out)
 			.modules = a->modules,
 			.jits = a->jits,
 			.pythons = a->pythons,
+			.python_codes = a->python_codes,
 			.all = a->c.all,
 			.subprocesses = a->c.subprocesses,
 			.ctx = a,
@@ -520,7 +521,8 @@ static void print_python(const struct analysis *a, FILE *f)
 		"code objects received", (unsigned long long)codes.records,
 		(unsigned long long)codes.completed, (unsigned long long)codes.repaired,
 		codes.known);
-	fprintf(f, "  %-28s %12llu\n", "unknown Python frames", (unsigned long long)codes.unknown);
+	fprintf(f, "  %-28s %12llu  %llu code objects without lines\n", "unknown Python frames",
+		(unsigned long long)codes.unknown, (unsigned long long)codes.without_lines);
 }
 
 void analysis_print(const struct analysis *a, FILE *f)

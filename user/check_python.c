@@ -13,11 +13,13 @@
 #include "escape.h"
 #include "module.h"
 #include "modules.h"
+#include "monotonic.h"
 #include "python_asyncio.h"
 #include "python_memory.h"
 #include "pythons.h"
 #include "spaces.h"
 
+#define FILES_NS 3000000000ULL	/* for looking at all files */
 #define TRIES 15		/* of what does not hold up yet, */
 #define PAUSE_US 20000		/* and between two */
 #define MAX_INTERPRETERS 64
@@ -141,6 +143,9 @@ static void report(struct check_report *r, __u32 pid, const struct pythons_repor
 	char *file = escape_string(name, strlen(name)), version[64];
 
 	python_version_text(p->of.file.kind, p->tried.version, version, sizeof(version));
+	if (p->unfinished)
+		check_add(r, CHECK_DEGRADED, "Python files", "fewer mapped files",
+			  "not all were looked at: it takes too long; a run goes on with it");
 	switch (file ? p->state : PYTHONS_NONE) {
 	case PYTHONS_NONE:
 		break;
@@ -162,8 +167,14 @@ static void report(struct check_report *r, __u32 pid, const struct pythons_repor
 
 static void look(__u32 pid, struct pythons *pythons, struct pythons_report *out)
 {
+	const __u64 end = monotonic_ns() + FILES_NS;
+
 	pythons_look(pythons, pid, 0);
 	pythons_report(pythons, pid, out);
+	while (out->unfinished && monotonic_ns() < end) {
+		pythons_again(pythons);
+		pythons_report(pythons, pid, out);
+	}
 	for (int i = 0; i < TRIES && out->state == PYTHONS_WAITING; i++) {
 		usleep(PAUSE_US);
 		pythons_again(pythons);

@@ -8,35 +8,60 @@
 #include "python_memory.h"
 
 #define MAX_DYNAMIC 1024	/* entries; files have some thirty */
-#define MAX_CHAIN 1024		/* symbols of one bucket; linkers aim at three */
+#define MAX_CHAIN 64		/* symbols of one bucket; linkers aim at three */
+#define MAX_READS 2048		/* of one file, for all names; some hundred are normal */
 #define MAX_ASKED 64		/* bytes of a name that is asked for */
+
+void elf_image_init(struct elf_image *i, const struct elf_file *file,
+		    const struct python_memory *memory, __u64 bias)
+{
+	i->file = file;
+	i->memory = memory;
+	i->bias = bias;
+	i->n_segments = 0;
+	for (size_t n = 0; n < file->n_phdrs && i->n_segments < ELF_IMAGE_SEGMENTS; n++) {
+		const Elf64_Phdr *ph = &file->phdrs[n];
+
+		if (ph->p_type == PT_LOAD)
+			i->segments[i->n_segments++] = (struct elf_segment){
+				ph->p_vaddr, memory ? ph->p_memsz : ph->p_filesz, ph->p_offset
+			};
+	}
+}
 
 bool elf_image_read(const struct elf_image *i, __u64 vaddr, void *to, size_t size)
 {
-	for (size_t n = 0; n < i->file->n_phdrs; n++) {
-		const Elf64_Phdr *ph = &i->file->phdrs[n];
-		const __u64 within = vaddr - ph->p_vaddr;
-		const __u64 has = i->memory ? ph->p_memsz : ph->p_filesz;
+	for (size_t n = 0; n < i->n_segments; n++) {
+		const struct elf_segment *s = &i->segments[n];
+		const __u64 within = vaddr - s->vaddr;
 
-		if (ph->p_type != PT_LOAD || within >= has || size > has - within)
+		if (within >= s->size || size > s->size - within)
 			continue;
 		if (i->memory)
 			return python_read(i->memory, i->bias + vaddr, to, size);
-		return !elf_file_read(i->file, to, size, ph->p_offset + within);
+		return !elf_file_read(i->file, to, size, s->offset + within);
 	}
 	return false;
+}
+
+static bool read_some(struct elf_dynamic *d, __u64 vaddr, void *to, size_t size)
+{
+	if (!d->reads)
+		return false;
+	d->reads--;
+	return elf_image_read(d->image, vaddr, to, size);
 }
 
 /*
  * glibc turns the addresses of a dynamic section that it may write to into those of the process
  * (elf/get-dynamic-info.h), musl does not.
  */
-static __u64 own_address(const struct elf_image *i, __u64 addr)
+static __u64 own_address(struct elf_dynamic *d, __u64 addr)
 {
 	char byte;
 
-	if (i->memory && !elf_image_read(i, addr, &byte, 1))
-		return addr - i->bias;
+	if (d->image->memory && !read_some(d, addr, &byte, 1))
+		return addr - d->image->bias;
 	return addr;
 }
 
@@ -57,15 +82,14 @@ static __u64 read_entries(struct elf_dynamic *d, const Elf64_Phdr *ph)
 
 	for (__u64 at = 0; at / sizeof(e) < MAX_DYNAMIC && at + sizeof(e) <= ph->p_memsz;
 	     at += sizeof(e)) {
-		if (!elf_image_read(&d->image, ph->p_vaddr + at, &e, sizeof(e)) ||
-		    e.d_tag == DT_NULL)
+		if (!read_some(d, ph->p_vaddr + at, &e, sizeof(e)) || e.d_tag == DT_NULL)
 			break;
 		if (e.d_tag == DT_GNU_HASH)
-			hash = own_address(&d->image, e.d_un.d_ptr);
+			hash = own_address(d, e.d_un.d_ptr);
 		else if (e.d_tag == DT_SYMTAB)
-			d->symbols = own_address(&d->image, e.d_un.d_ptr);
+			d->symbols = own_address(d, e.d_un.d_ptr);
 		else if (e.d_tag == DT_STRTAB)
-			d->strings = own_address(&d->image, e.d_un.d_ptr);
+			d->strings = own_address(d, e.d_un.d_ptr);
 		else if (e.d_tag == DT_STRSZ)
 			d->strings_size = e.d_un.d_val;
 	}
@@ -81,10 +105,10 @@ int elf_dynamic_open(struct elf_dynamic *d, const struct elf_image *image)
 	} head;
 	__u64 hash;
 
-	*d = (struct elf_dynamic){ .image = *image };
+	*d = (struct elf_dynamic){ .image = image, .reads = MAX_READS };
 	hash = ph ? read_entries(d, ph) : 0;
-	if (!hash || !d->symbols || !d->strings ||
-	    !elf_image_read(image, hash, &head, sizeof(head)) || !head.n_buckets)
+	if (!hash || !d->symbols || !d->strings || !read_some(d, hash, &head, sizeof(head)) ||
+	    !head.n_buckets)
 		return -ENOENT;
 	d->n_buckets = head.n_buckets;
 	d->first = head.first;
@@ -102,35 +126,33 @@ static __u32 hash_of(const char *name)
 	return h;
 }
 
-static bool is_symbol(const struct elf_dynamic *d, __u32 index, const char *name, Elf64_Sym *sym)
+static bool is_symbol(struct elf_dynamic *d, __u32 index, const char *name, Elf64_Sym *sym)
 {
 	const size_t len = strlen(name) + 1;
 	char text[MAX_ASKED];
 
 	if (len > sizeof(text) ||
-	    !elf_image_read(&d->image, d->symbols + (__u64)index * sizeof(*sym), sym,
-			    sizeof(*sym)) ||
+	    !read_some(d, d->symbols + (__u64)index * sizeof(*sym), sym, sizeof(*sym)) ||
 	    sym->st_shndx == SHN_UNDEF || sym->st_name >= d->strings_size ||
 	    len > d->strings_size - sym->st_name ||
-	    !elf_image_read(&d->image, d->strings + sym->st_name, text, len))
+	    !read_some(d, d->strings + sym->st_name, text, len))
 		return false;
 	return !memcmp(text, name, len);
 }
 
-bool elf_dynamic_find(const struct elf_dynamic *d, const char *name, Elf64_Sym *out)
+bool elf_dynamic_find(struct elf_dynamic *d, const char *name, Elf64_Sym *out)
 {
 	const __u32 hash = hash_of(name);
 	__u32 index, chain;
 	Elf64_Sym sym;
 
-	if (!elf_image_read(&d->image, d->buckets + (hash % d->n_buckets) * sizeof(index), &index,
-			    sizeof(index)) ||
+	if (!read_some(d, d->buckets + (hash % d->n_buckets) * sizeof(index), &index,
+		       sizeof(index)) ||
 	    index < d->first)
 		return false;
 	for (int i = 0; i < MAX_CHAIN; i++, index++) {
-		if (!elf_image_read(&d->image,
-				    d->chains + (__u64)(index - d->first) * sizeof(chain), &chain,
-				    sizeof(chain)))
+		if (!read_some(d, d->chains + (__u64)(index - d->first) * sizeof(chain), &chain,
+			       sizeof(chain)))
 			return false;
 		/* The lowest bit says that it is the last of its bucket. */
 		if ((chain | 1) == (hash | 1) && is_symbol(d, index, name, &sym)) {

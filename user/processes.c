@@ -10,6 +10,7 @@
 #include "jits.h"
 #include "log.h"
 #include "monotonic.h"
+#include "python_codes.h"
 #include "pythons.h"
 #include "record.h"
 #include "session.h"
@@ -162,6 +163,7 @@ static void event_happened(void *ctx, enum sideband_kind kind, __u32 tgid, __u32
 		proc->execs_known = false;
 		jits_forget(p->c.jits, tgid);
 		pythons_forget(p->c.pythons, tgid);
+		python_codes_forget(p->c.python_codes, tgid);
 	} else if (kind == SIDEBAND_EXIT) {
 		proc->ending = true;
 		note_change(p, tgid);

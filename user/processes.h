@@ -16,6 +16,7 @@
 struct jits;
 struct modules;
 struct processes;
+struct python_codes;
 struct pythons;
 struct session;
 struct space;
@@ -27,6 +28,7 @@ struct processes_config {
 	struct modules *modules;
 	struct jits *jits;
 	struct pythons *pythons;	/* NULL: interpreters are of no interest */
+	struct python_codes *python_codes;
 	bool all;			/* -a: every process is of interest */
 	bool subprocesses;		/* -s */
 	void *ctx;

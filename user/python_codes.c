@@ -6,9 +6,12 @@
 #include "python_codes.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "idmap.h"
+#include "monotonic.h"
 #include "python_known.h"
 #include "python_lines.h"
 #include "python_object.h"
@@ -17,10 +20,19 @@
 
 #define MARK_STEP 4096u	/* bytes of a line table that one search may read, about */
 
+/*
+ * A process can make code objects as fast, and tables as long, as it likes: what reading them may cost
+ * us. All at once, since a deep stack of an honest one may need a thousand of them.
+ */
+#define READ_NS 500000000ULL
+#define PERIOD_NS 10000000000ULL
+
 struct python_codes {
 	struct python_codes_config config;
 	struct python_known_table *known;
 	struct python_codes_stats stats;
+	struct idmap spent;	/* tgid -> ns that its objects took in this period */
+	__u64 period_ns;	/* its begin */
 };
 
 struct python_codes *python_codes_new(const struct python_codes_config *config)
@@ -30,6 +42,7 @@ struct python_codes *python_codes_new(const struct python_codes_config *config)
 	if (!c)
 		return NULL;
 	c->config = *config;
+	idmap_init(&c->spent);
 	c->known = python_known_new();
 	if (!c->known) {
 		free(c);
@@ -43,6 +56,7 @@ void python_codes_free(struct python_codes *c)
 	if (!c)
 		return;
 	python_known_free(c->known);
+	idmap_fini(&c->spent);
 	free(c);
 }
 
@@ -51,11 +65,44 @@ void python_codes_forget(struct python_codes *c, __u32 tgid)
 	python_known_forget(c->known, tgid);
 }
 
+static __u32 spent(const struct python_codes *c, __u32 tgid)
+{
+	__u32 ns = 0;
+
+	idmap_find(&c->spent, tgid, 0, &ns);
+	return ns;
+}
+
+static void spend(struct python_codes *c, __u32 tgid, __u64 begin_ns)
+{
+	const __u64 ns = spent(c, tgid) + (monotonic_ns() - begin_ns);
+
+	idmap_put(&c->spent, tgid, 0, ns < ~0U ? (__u32)ns : ~0U);
+}
+
+static bool may_read(struct python_codes *c, __u32 tgid, __u64 now)
+{
+	if (now - c->period_ns >= PERIOD_NS) {
+		c->period_ns = now;
+		idmap_fini(&c->spent);
+	}
+	return spent(c, tgid) <= READ_NS;
+}
+
 static int take_text(const struct python_object_part *part, char **text, size_t *bytes)
 {
+	char *whole;
+
 	if (!part->bytes)
 		return 0;
-	*text = python_text(part->bytes, part->size, part->kind);
+	whole = python_text(part->bytes, part->size, part->kind);
+	if (whole && part->is_cut) {
+		if (asprintf(text, "%s...", whole) < 0)
+			*text = NULL;
+		free(whole);
+	} else {
+		*text = whole;
+	}
 	if (!*text)
 		return -ENOMEM;
 	*bytes += strlen(*text) + 1;
@@ -101,6 +148,8 @@ static int remember(struct python_codes *c, struct python_known *k, const struct
 		err = python_known_keep(c->known, k);
 	if (err)
 		python_known_drop(k);
+	else if (k->is_known && !o->parts[RPROF_CODE_LINES].bytes)
+		c->stats.without_lines++;
 	return err;
 }
 
@@ -147,6 +196,25 @@ static struct python_object parts_of(const struct rprof_code *code, bool *whole,
 	return o;
 }
 
+/* Remember what @captured lacks as well, if it can still be read. */
+static int complete(struct python_codes *c, struct python_known *k,
+		    const struct rprof_code_text *where, const struct python_object *captured)
+{
+	const unsigned int version = k->lines.version;
+	struct python_object read;
+	int err = read_object(c, k, where, &read);
+
+	if (err == -ENOMEM)
+		return err;
+	k->lines.version = version;
+	if (err)
+		return remember(c, k, captured);
+	c->stats.completed++;
+	err = remember(c, k, &read);
+	python_object_free(&read);
+	return err;
+}
+
 int python_codes_add(struct python_codes *c, const struct rprof_code *code)
 {
 	const struct python_known *before =
@@ -155,37 +223,38 @@ int python_codes_add(struct python_codes *c, const struct rprof_code *code)
 		.code = code->code,
 		.tgid = code->tgid,
 		.fingerprint = code->fingerprint,
+		.execs = code->execs,
 		.lines.version = code->version,
 	};
-	struct python_object captured, read;
+	const __u64 now = monotonic_ns();
+	struct python_object captured;
 	bool whole, placed;
 	int err;
 
 	c->stats.records++;
-	if (before && before->is_known)
+	if (before && before->is_known && before->execs == code->execs)
 		return 0;
 	captured = parts_of(code, &whole, &placed);
 	if (whole)
 		return remember(c, &k, &captured);
-	err = read_object(c, &k, placed ? code->parts : NULL, &read);
-	if (err == -ENOMEM)
-		return err;
-	k.lines.version = code->version;
-	if (err)
-		return remember(c, &k, &captured);
-	c->stats.completed++;
-	err = remember(c, &k, &read);
-	python_object_free(&read);
+	if (!may_read(c, k.tgid, now))
+		return captured.parts[RPROF_CODE_NAME].bytes ? remember(c, &k, &captured) : 0;
+	err = complete(c, &k, placed ? code->parts : NULL, &captured);
+	spend(c, k.tgid, now);
 	return err;
 }
 
-/* One whose record never came. */
+/* One whose record never came, or came when there was no time for it. */
 static int repair(struct python_codes *c, __u32 tgid, const struct rprof_python_frame *f)
 {
+	const __u64 now = monotonic_ns();
 	struct python_known k = { .code = f->code, .tgid = tgid, .fingerprint = f->fingerprint };
 	struct python_object object = { 0 };
-	int err = read_object(c, &k, NULL, &object);
+	int err;
 
+	if (!may_read(c, tgid, now))
+		return 0;
+	err = read_object(c, &k, NULL, &object);
 	if (err == -ENOMEM)
 		return err;
 	/* The process is gone: there will be no more to ask for. */
@@ -194,6 +263,7 @@ static int repair(struct python_codes *c, __u32 tgid, const struct rprof_python_
 	c->stats.repaired += !err;
 	err = remember(c, &k, &object);
 	python_object_free(&object);
+	spend(c, tgid, now);
 	return err;
 }
 

@@ -3,7 +3,8 @@
  * Python code objects: names, files and lines, from the CODE records of the kernel side. One is
  * (process, address, fingerprint): what gets its address later has another fingerprint, so that no
  * name is lent. What the kernel side could not capture is read from the process, and counts only if
- * its fingerprint is the one that was sampled.
+ * its fingerprint is the one that was sampled. What is read of one process has its share of the time:
+ * what is more keeps what was captured of it.
  */
 #ifndef RPROF_PYTHON_CODES_H
 #define RPROF_PYTHON_CODES_H
@@ -55,6 +56,7 @@ struct python_codes_stats {
 	__u64 completed;	/* whose long parts were read from the process, */
 	__u64 repaired;		/* read from the process as a whole, */
 	__u64 unknown;		/* and frames whose code object stayed unknown */
+	__u64 without_lines;	/* code objects with a name whose line table was not read */
 	size_t known;		/* code objects now */
 };
 void python_codes_stats(const struct python_codes *c, struct python_codes_stats *out);

@@ -20,9 +20,13 @@ void python_files_free(struct python_files *f);
 
 /*
  * python_files_find() - in order of address; those with no more than an .AsyncioDebug, too.
+ * @deadline_ns: monotonic; when it is past, no file is read that is not known yet, but for one
+ * @again_ns: when to ask again even if nothing changes: 0: at once, not all files were looked at;
+ *            PYTHON_FILES_NEVER: all is known that will be
  * Return: how many are in @out.
  */
-size_t python_files_find(struct python_files *f, const struct space *space,
-			 struct python_candidate out[PYTHON_MAX_CANDIDATES]);
+#define PYTHON_FILES_NEVER (~0ULL)
+size_t python_files_find(struct python_files *f, const struct space *space, __u64 deadline_ns,
+			 struct python_candidate out[PYTHON_MAX_CANDIDATES], __u64 *again_ns);
 
 #endif

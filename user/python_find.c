@@ -10,18 +10,17 @@
 #include "elf_file.h"
 
 #define PAGE 4096		/* the ELF header and the program headers are in the first */
-#define MAX_SCAN (64ULL << 20)	/* bytes */
 #define SCAN_CHUNK 65536
 #define RUNTIME_ALIGN 32	/* of _PyRuntime, 3.13 to 3.15 */
 
-static bool has(const struct elf_dynamic *d, const char *name)
+static bool has(struct elf_dynamic *d, const char *name)
 {
 	Elf64_Sym sym;
 
 	return elf_dynamic_find(d, name, &sym);
 }
 
-static __u64 address(const struct elf_dynamic *d, const char *name)
+static __u64 address(struct elf_dynamic *d, const char *name)
 {
 	Elf64_Sym sym;
 
@@ -32,14 +31,13 @@ static __u64 address(const struct elf_dynamic *d, const char *name)
  * Py_Version is there from 3.11 on. Before that the parts of the stable API say which version it is:
  * PyIter_Send() came with 3.10, Py_GenericAliasType with 3.9.
  */
-static __u32 version_of(const struct elf_dynamic *d)
+static __u32 version_of(struct elf_dynamic *d)
 {
 	const __u64 at = address(d, "Py_Version");
 	__u64 version;
 
 	if (at)
-		return elf_image_read(&d->image, at, &version, sizeof(version)) &&
-				       !(version >> 32) ?
+		return elf_image_read(d->image, at, &version, sizeof(version)) && !(version >> 32) ?
 			       (__u32)version :
 			       0;
 	if (has(d, "PyIter_Send"))
@@ -48,7 +46,7 @@ static __u32 version_of(const struct elf_dynamic *d)
 }
 
 /* Exported only if built so: Include/object.h, Include/cpython/object.h, pycore_jit.h, pycore_optimizer.h. */
-static void read_build(const struct elf_dynamic *d, struct python_file *out)
+static void read_build(struct elf_dynamic *d, struct python_file *out)
 {
 	struct python_build *b = &out->build;
 
@@ -62,7 +60,7 @@ static void read_build(const struct elf_dynamic *d, struct python_file *out)
 	out->has_jit = has(d, "_PyJIT_Entry") || has(d, "_Py_Executor_DependsOn");
 }
 
-static void look_at_exports(const struct elf_dynamic *d, struct python_file *out)
+static void look_at_exports(struct elf_dynamic *d, struct python_file *out)
 {
 	/* Its compatibility layer exports some of the rest as well. */
 	if (has(d, "PyPy_Version") || has(d, "pypy_main_startup")) {
@@ -99,10 +97,11 @@ static void look_at_sections(const struct elf_file *f, struct python_file *out)
 
 void python_find_file(struct elf_file *f, struct python_file *out)
 {
-	const struct elf_image image = { .file = f };
+	struct elf_image image;
 	struct elf_dynamic d;
 
 	*out = (struct python_file){ 0 };
+	elf_image_init(&image, f, NULL, 0);
 	if (!elf_dynamic_open(&d, &image))
 		look_at_exports(&d, out);
 	if (!elf_file_read_sections(f))
@@ -136,10 +135,11 @@ int python_find_memory(const struct python_memory *m, __u64 start, struct python
 	if (err)
 		return err == -ENOMEM ? err : -EINVAL;
 	if (first_address(&f, &vaddr)) {
-		const struct elf_image image = { &f, m, start - vaddr };
+		struct elf_image image;
 
 		*out = (struct python_file){ 0 };
-		*bias = image.bias;
+		*bias = start - vaddr;
+		elf_image_init(&image, &f, m, *bias);
 		if (!elf_dynamic_open(&d, &image))
 			look_at_exports(&d, out);
 	} else {
@@ -149,9 +149,9 @@ int python_find_memory(const struct python_memory *m, __u64 start, struct python
 	return err;
 }
 
-__u64 python_find_cookie(const struct python_memory *m, __u64 start, __u64 end)
+__u64 python_find_cookie(const struct python_memory *m, __u64 start, __u64 end, __u64 *left)
 {
-	const __u64 limit = end - start < MAX_SCAN ? end : start + MAX_SCAN;
+	const __u64 limit = end - start < *left ? end : start + *left;
 	char *chunk = malloc(SCAN_CHUNK);
 	__u64 found = 0;
 
@@ -166,6 +166,7 @@ __u64 python_find_cookie(const struct python_memory *m, __u64 start, __u64 end)
 		}
 	}
 	free(chunk);
+	*left -= limit - start;
 	return found;
 }
 

@@ -52,9 +52,12 @@ int python_find_memory(const struct python_memory *m, __u64 start, struct python
 
 /*
  * python_find_cookie() - the last resort: what begins as a runtime of 3.13 and later does, in
- * [@start, @end), 64 MiB of it at most. Return: the address; 0: none.
+ * [@start, @end).
+ * @left: bytes that may still be looked at, in all; becomes less
+ * Return: the address; 0: none.
  */
-__u64 python_find_cookie(const struct python_memory *m, __u64 start, __u64 end);
+#define PYTHON_FIND_BYTES (64ULL << 20)	/* of one file */
+__u64 python_find_cookie(const struct python_memory *m, __u64 start, __u64 end, __u64 *left);
 
 /* "Python 3.14.0rc1", "PyPy", for messages. @hex: PY_VERSION_HEX; 0: not known */
 void python_version_text(enum python_kind kind, __u32 hex, char *buf, size_t size);

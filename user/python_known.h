@@ -18,6 +18,7 @@ struct python_known {
 	__u64 code;
 	__u32 tgid;
 	__u32 fingerprint;
+	__u32 execs;			/* of the image that its record is of */
 	__u32 next;			/* the table's */
 	bool is_known;			/* false: it was looked for, and is gone */
 	char *name, *file;		/* malloc; .file NULL: not known */

@@ -34,6 +34,7 @@ struct reading {
 	__u8 code[MAX_CODE]; /* from .co_type on */
 	struct head heads[RPROF_CODE_PARTS];
 	struct place places[RPROF_CODE_PARTS];
+	__u8 tails[RPROF_CODE_PARTS][RPROF_TEXT_TAIL]; /* of names that are cut */
 	struct python_object *out;
 };
 
@@ -92,12 +93,17 @@ static struct place part_place(const struct reading *r, int part, __u64 object,
 	return place;
 }
 
-static __u64 part_bytes(const struct place *place, int part)
+static __u64 part_bytes(const struct place *place)
 {
-	__u64 bytes = place->addr ? place->length * place->kind : 0;
+	return place->addr ? place->length * place->kind : 0;
+}
 
-	/* Without a line table there is a name all the same. */
-	return part == RPROF_CODE_LINES && bytes > PYTHON_OBJECT_LINES ? 0 : bytes;
+/* How many of @bytes are read. Without a line table there is a name all the same. */
+static size_t wanted_bytes(int part, __u64 bytes)
+{
+	if (part == RPROF_CODE_LINES)
+		return bytes > PYTHON_OBJECT_LINES ? 0 : bytes;
+	return bytes > PYTHON_OBJECT_TEXT ? PYTHON_OBJECT_CUT : bytes;
 }
 
 static struct python_range head_range(const struct reading *r, int part, __u64 object,
@@ -153,25 +159,32 @@ static int allocate(struct reading *r)
 {
 	for (int i = 0; i < RPROF_CODE_PARTS; i++) {
 		struct python_object_part *part = &r->out->parts[i];
-		__u64 bytes = part_bytes(&r->places[i], i);
+		__u64 bytes = part_bytes(&r->places[i]);
 
-		if (bytes > (i == RPROF_CODE_LINES ? PYTHON_OBJECT_LINES : PYTHON_OBJECT_TEXT))
-			return -E2BIG;
 		part->kind = r->places[i].kind;
-		part->size = bytes;
-		if (!r->places[i].addr || (!bytes && r->places[i].length))
+		part->size = wanted_bytes(i, bytes);
+		part->is_cut = part->size && part->size < bytes;
+		if (!r->places[i].addr || (!part->size && bytes))
 			continue;
-		part->bytes = malloc(bytes ? bytes : 1);
+		part->bytes = malloc(part->size ? part->size : 1);
 		if (!part->bytes)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
+static struct python_range tail_range(struct reading *r, int part)
+{
+	const struct place *place = &r->places[part];
+
+	return (struct python_range){ place->addr + part_bytes(place) - RPROF_TEXT_TAIL,
+				      r->tails[part], RPROF_TEXT_TAIL };
+}
+
 /* Heads, bytes, and behind them the object, all at once. */
 static int read_all(const struct python_memory *m, struct reading *r)
 {
-	struct python_range ranges[2 * RPROF_CODE_PARTS + 1];
+	struct python_range ranges[3 * RPROF_CODE_PARTS + 1];
 	size_t n = 0;
 
 	for (int i = 0; i < RPROF_CODE_PARTS; i++) {
@@ -181,6 +194,8 @@ static int read_all(const struct python_memory *m, struct reading *r)
 		if (part->size)
 			ranges[n++] =
 				(struct python_range){ r->places[i].addr, part->bytes, part->size };
+		if (part->is_cut)
+			ranges[n++] = tail_range(r, i);
 	}
 	ranges[n++] = code_range(r);
 	return m->read(m->ctx, ranges, n) == n ? 0 : -EFAULT;
@@ -195,7 +210,8 @@ static __u64 mix_text(const struct reading *r, __u64 h, int part)
 
 	if (!text->bytes)
 		return h;
-	memcpy(words, (const __u8 *)text->bytes + text->size - n, n);
+	memcpy(words, text->is_cut ? r->tails[part] : (const __u8 *)text->bytes + text->size - n,
+	       n);
 	h = rprof_mix(h, r->heads[part].length, key);
 	h = rprof_mix(h, r->heads[part].hash, key);
 	for (size_t i = 0; i < TAIL_WORDS; i++)

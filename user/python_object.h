@@ -8,6 +8,7 @@
 #define RPROF_PYTHON_OBJECT_H
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "rprof/stop.h"
@@ -16,8 +17,9 @@
 
 #include "python_memory.h"
 
-#define PYTHON_OBJECT_TEXT (64u << 10)	/* bytes of a name; longer ones are not read */
-#define PYTHON_OBJECT_LINES (16u << 20)	/* of a line table; a longer one is left out */
+#define PYTHON_OBJECT_TEXT (8u << 10)	/* bytes of a name; a longer one is cut to */
+#define PYTHON_OBJECT_CUT 512u		/* so many */
+#define PYTHON_OBJECT_LINES (1u << 20)	/* of a line table; a longer one is left out */
 
 struct python_object_key {
 	__u64 hash_seed, hash_key;	/* hash.h */
@@ -26,9 +28,10 @@ struct python_object_key {
 };
 
 struct python_object_part {
-	void *bytes;		/* malloc; NULL: none, not a compact string, or too long */
+	void *bytes;		/* malloc; NULL: not a compact string, or too long a line table */
 	size_t size;
 	unsigned int kind;	/* bytes per code point */
+	bool is_cut;		/* a name that has more bytes */
 };
 
 struct python_object {
@@ -43,7 +46,7 @@ struct python_object {
  *         object. NULL: not known, three goes
  *
  * Return: 0, @out is freed by python_object_free(); -ESTALE: it is not the object that was sampled;
- * -EFAULT: it is not there; -E2BIG; -ENOMEM.
+ * -EFAULT: it is not there; -ENOMEM.
  */
 int python_object_read(const struct python_memory *m, const struct rprof_python *p,
 		       const struct python_object_key *key, const struct rprof_code_text *where,

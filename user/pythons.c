@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "array.h"
-#include "escape.h"
 #include "idmap.h"
 #include "log.h"
 #include "modules.h"
 #include "monotonic.h"
 #include "python_files.h"
+#include "python_reasons.h"
 #include "session.h"
 #include "spaces.h"
 
@@ -30,13 +30,17 @@
 #define DOUBT_NS 1000000000ULL
 #define DOUBT_MIN 5
 
-#define MAX_WARNED 4096	/* (file, reason) */
+/* A try is followed by a rest that is this many times as long. */
+#define REST_SHARE 8
 
 struct process {
 	struct pythons_report r;
 	__u32 tgid, execs;
 	__u64 mapped;		/* hash of the executable files that were looked at */
-	bool published;
+	bool published, has_second;
+	struct python_reason refused; /* of what is refused beside what is waited for */
+	__u64 waiting_ns;	/* since when; 0: it does not */
+	__u64 rest_ns;		/* no try before that */
 	__u64 since_ns, next_ns; /* first and next try; NEVER: it is as it is */
 	__u64 doubt_ns;		/* when it began not to hold up, */
 	unsigned int n_doubts;	/* and how often it has not since */
@@ -45,14 +49,23 @@ struct process {
 struct pythons {
 	struct pythons_config c;
 	struct python_files *files;
-	struct process **items;	/* those with a Python of whatever kind in their files */
+	struct process **items;	/* all that were looked at */
 	size_t n, cap;
 	struct idmap by_tgid;
-	struct idmap warned;	/* (module, hash of the reason) */
+	struct python_reasons reasons;
 	__u64 due_ns;		/* when the next one is to be tried, or earlier */
 	__u64 spent_ns;		/* in this drain */
 	size_t next;		/* where that goes on */
-	__u64 n_found, n_refused;
+	__u64 n_found, n_refused, n_second;
+};
+
+/* What the files of a process came to. */
+struct verdict {
+	enum python_outcome outcome;
+	struct pythons_report best;
+	struct python_reason refused, second; /* the first ones of them */
+	__u64 again_ns;		/* python_files_find() */
+	__u64 took_ns;		/* to try what that found */
 };
 
 struct pythons *pythons_new(const struct pythons_config *config)
@@ -64,7 +77,7 @@ struct pythons *pythons_new(const struct pythons_config *config)
 	p->c = *config;
 	p->due_ns = NEVER;
 	idmap_init(&p->by_tgid);
-	idmap_init(&p->warned);
+	python_reasons_init(&p->reasons);
 	p->files = python_files_new(config->modules);
 	if (!p->files) {
 		pythons_free(p);
@@ -73,16 +86,32 @@ struct pythons *pythons_new(const struct pythons_config *config)
 	return p;
 }
 
+static void explain(struct pythons *p, enum log_level level, const struct process *item,
+		    const struct python_reason *reason)
+{
+	if (p->c.session)
+		python_reasons_say(&p->reasons, level, p->c.modules, item->tgid, reason);
+}
+
+/* What is waited for may never come: what is refused beside it is said. */
+static void explain_waiting(struct pythons *p, const struct process *item)
+{
+	if (item->r.state == PYTHONS_WAITING && item->refused.of.module)
+		explain(p, LOG_WARN, item, &item->refused);
+}
+
 void pythons_free(struct pythons *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->n; i++)
+	for (size_t i = 0; i < p->n; i++) {
+		explain_waiting(p, p->items[i]);
 		free(p->items[i]);
+	}
 	free(p->items);
 	python_files_free(p->files);
 	idmap_fini(&p->by_tgid);
-	idmap_fini(&p->warned);
+	python_reasons_fini(&p->reasons);
 	free(p);
 }
 
@@ -107,6 +136,7 @@ static struct process *add(struct pythons *p, __u32 tgid, __u32 execs)
 	item->tgid = tgid;
 	item->execs = execs;
 	item->since_ns = monotonic_ns();
+	item->next_ns = NEVER;
 	p->items[p->n++] = item;
 	return item;
 }
@@ -118,71 +148,64 @@ void pythons_forget(struct pythons *p, __u32 tgid)
 	if (!p || !idmap_find(&p->by_tgid, tgid, 0, &i))
 		return;
 	idmap_remove(&p->by_tgid, tgid, 0);
+	explain_waiting(p, p->items[i]);
 	free(p->items[i]);
 	p->items[i] = p->items[--p->n];
 	if (i < p->n)
 		idmap_put(&p->by_tgid, p->items[i]->tgid, 0, i);
 }
 
-/* The best of all that its files hold; among equals the first. */
-static enum python_outcome try_all(const struct pythons *p, const struct process *item,
-				   struct pythons_report *best)
+static struct python_reason reason_of(const struct python_candidate *c,
+				      const struct python_tried *tried, const char *why)
+{
+	struct python_reason r = { .of = *c, .version = tried->version };
+
+	snprintf(r.why, sizeof(r.why), "%s", why);
+	return r;
+}
+
+static void weigh(struct verdict *v, const struct python_candidate *c, enum python_outcome outcome,
+		  const struct python_tried *tried)
+{
+	static const char second[] = "live beside another interpreter, which is read";
+
+	if (outcome == PYTHON_IS_REFUSED && !v->refused.of.module)
+		v->refused = reason_of(c, tried, tried->why);
+	if (outcome >= PYTHON_IS_LIVE && v->outcome >= PYTHON_IS_LIVE && !v->second.of.module)
+		v->second = outcome > v->outcome ? reason_of(&v->best.of, &v->best.tried, second) :
+						   reason_of(c, tried, second);
+	if (outcome <= v->outcome)
+		return;
+	v->outcome = outcome;
+	v->best.of = *c;
+	v->best.tried = *tried;
+}
+
+/* All that its files hold; among equals the first is the best. */
+static void try_all(const struct pythons *p, const struct process *item, __u64 deadline_ns,
+		    struct verdict *v)
 {
 	const struct space *space = spaces_newest(p->c.spaces, item->tgid);
 	struct python_candidate candidates[PYTHON_MAX_CANDIDATES];
-	enum python_outcome outcome, most = PYTHON_IS_NOTHING;
 	struct python_tried tried;
-	__u64 asyncio = 0;
-	size_t n;
+	size_t n = 0;
+	__u64 began;
 
-	memset(best, 0, sizeof(*best));
-	n = space ? python_files_find(p->files, space, candidates) : 0;
+	memset(v, 0, sizeof(*v));
+	v->again_ns = PYTHON_FILES_NEVER;
+	if (space)
+		n = python_files_find(p->files, space, deadline_ns, candidates, &v->again_ns);
+	v->best.unfinished = !v->again_ns;
+	began = monotonic_ns();
 	for (size_t i = 0; i < n; i++) {
 		const struct python_candidate *c = &candidates[i];
 
-		if (c->file.asyncio && !asyncio)
-			asyncio = c->bias + c->file.asyncio;
-		if (c->file.kind == PYTHON_NONE || most == PYTHON_IS_PROVED)
-			continue;
-		outcome = python_candidate_try(c, item->tgid, &tried);
-		if (outcome > most) {
-			most = outcome;
-			best->of = *c;
-			best->tried = tried;
-		}
+		if (c->file.asyncio && !v->best.asyncio)
+			v->best.asyncio = c->bias + c->file.asyncio;
+		if (c->file.kind != PYTHON_NONE)
+			weigh(v, c, python_candidate_try(c, item->tgid, &tried), &tried);
 	}
-	best->asyncio = asyncio;
-	return most;
-}
-
-static __u64 hash_text(const char *text)
-{
-	__u64 h = 14695981039346656037ULL;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 1099511628211ULL;
-	return h;
-}
-
-/* Once for each file and reason. */
-static void explain(struct pythons *p, const struct process *item)
-{
-	const struct pythons_report *r = &item->r;
-	const char *name = modules_name(p->c.modules, r->of.module);
-	const __u64 reason = hash_text(r->tried.why);
-	char version[64], *escaped;
-	__u32 before;
-
-	if (!p->c.session || idmap_find(&p->warned, r->of.module, reason, &before) ||
-	    p->warned.n_used >= MAX_WARNED)
-		return;
-	idmap_put(&p->warned, r->of.module, reason, 1);
-	python_version_text(r->of.file.kind, r->tried.version, version, sizeof(version));
-	escaped = escape_string(name, strlen(name));
-	log_msg(p->c.required ? LOG_ERROR : LOG_WARN,
-		"process %u: %s in %s: %s; only native frames", item->tgid, version,
-		escaped ? escaped : "?", r->tried.why);
-	free(escaped);
+	v->took_ns = monotonic_ns() - began;
 }
 
 static void publish(struct pythons *p, struct process *item)
@@ -244,28 +267,32 @@ static __u64 time_of_next_try(const struct process *item, __u64 now)
 					     pause);
 }
 
-/* What @outcome makes of a process; @r is what it is about. */
-static void settle(struct pythons *p, struct process *item, enum python_outcome outcome,
-		   const struct pythons_report *r)
+/* What @v makes of a process. */
+static void settle(struct pythons *p, struct process *item, const struct verdict *v)
 {
 	const enum pythons_state before = item->r.state;
 	const bool published = before == PYTHONS_FOUND && item->published;
+	const enum python_outcome outcome = v->outcome;
 
 	/* It held up before: one bad moment takes nothing away. */
-	if (before == PYTHONS_FOUND &&
-	    (outcome == PYTHON_IS_DOUBTFUL || outcome == PYTHON_IS_WAITING)) {
+	if (before == PYTHONS_FOUND && outcome < PYTHON_IS_LIVE &&
+	    (outcome >= PYTHON_IS_DOUBTFUL || v->best.unfinished)) {
 		item->r.proved = false;
+		item->r.unfinished = v->best.unfinished;
 		return;
 	}
-	item->r = *r;
+	item->r = v->best;
 	if (outcome >= PYTHON_IS_LIVE) {
 		item->r.state = PYTHONS_FOUND;
 		item->r.proved = outcome == PYTHON_IS_PROVED;
 		become_found(p, item, before == PYTHONS_FOUND);
-	} else if (outcome == PYTHON_IS_REFUSED) {
+	} else if (outcome == PYTHON_IS_REFUSED && !v->best.unfinished) {
+		const struct python_reason reason =
+			reason_of(&v->best.of, &v->best.tried, v->best.tried.why);
+
 		item->r.state = PYTHONS_REFUSED;
 		p->n_refused += before != PYTHONS_REFUSED;
-		explain(p, item);
+		explain(p, p->c.required ? LOG_ERROR : LOG_WARN, item, &reason);
 	} else {
 		item->r.state = outcome == PYTHON_IS_NOTHING ? PYTHONS_NONE : PYTHONS_WAITING;
 	}
@@ -273,18 +300,54 @@ static void settle(struct pythons *p, struct process *item, enum python_outcome 
 		publish(p, item);
 }
 
+/* What is not what the process came to. */
+static void note_others(struct pythons *p, struct process *item, const struct verdict *v, __u64 now)
+{
+	item->refused = v->refused;
+	if (item->r.state != PYTHONS_WAITING)
+		item->waiting_ns = 0;
+	else if (!item->waiting_ns)
+		item->waiting_ns = now;
+	else if (now - item->waiting_ns >= DOUBT_NS)
+		explain_waiting(p, item);
+	if (v->second.of.module && !item->has_second) {
+		item->has_second = true;
+		p->n_second++;
+		explain(p, LOG_WARN, item, &v->second);
+	}
+}
+
+static void set_next_try(struct pythons *p, struct process *item, const struct verdict *v)
+{
+	const __u64 now = monotonic_ns();
+	__u64 pause = v->took_ns * REST_SHARE, next = time_of_next_try(item, now);
+
+	if (pause < AGAIN_MIN_NS)
+		pause = AGAIN_MIN_NS;
+	if (pause > AGAIN_MAX_NS)
+		pause = AGAIN_MAX_NS;
+	item->rest_ns = now + pause;
+	if (v->again_ns < next)
+		next = v->again_ns;
+	if (next < item->rest_ns)
+		next = item->rest_ns;
+	/* The files that are left are for the next drain. */
+	schedule(p, item, item->r.unfinished ? now : next);
+}
+
 static void try_process(struct pythons *p, struct process *item)
 {
 	const __u64 now = monotonic_ns();
-	struct pythons_report r;
-	enum python_outcome outcome = try_all(p, item, &r);
+	struct verdict v;
 
-	if (outcome == PYTHON_IS_DOUBTFUL)
-		outcome = doubt(item, now);
+	try_all(p, item, now + (p->spent_ns < LIMIT_NS ? LIMIT_NS - p->spent_ns : 0), &v);
+	if (v.outcome == PYTHON_IS_DOUBTFUL)
+		v.outcome = doubt(item, now);
 	else
 		item->n_doubts = 0;
-	settle(p, item, outcome, &r);
-	schedule(p, item, time_of_next_try(item, now));
+	settle(p, item, &v);
+	note_others(p, item, &v, now);
+	set_next_try(p, item, &v);
 	p->spent_ns += monotonic_ns() - now;
 }
 
@@ -299,13 +362,6 @@ static __u64 hash_files(const struct space *space)
 			h = (h ^ m->module ^ m->bias) * 0x9e3779b97f4a7c15ULL;
 	}
 	return h;
-}
-
-static bool has_candidates(const struct pythons *p, const struct space *space)
-{
-	struct python_candidate candidates[PYTHON_MAX_CANDIDATES];
-
-	return python_files_find(p->files, space, candidates);
 }
 
 void pythons_look(struct pythons *p, __u32 tgid, __u32 execs)
@@ -327,15 +383,15 @@ void pythons_look(struct pythons *p, __u32 tgid, __u32 execs)
 			publish(p, item);
 		return;
 	}
-	if (!item && has_candidates(p, space))
+	if (!item)
 		item = add(p, tgid, execs);
 	if (!item)
 		return;
 	item->mapped = mapped;
-	if (p->spent_ns < LIMIT_NS)
+	if (p->spent_ns < LIMIT_NS && monotonic_ns() >= item->rest_ns)
 		try_process(p, item);
-	else
-		schedule(p, item, monotonic_ns());
+	else if (item->rest_ns < item->next_ns)
+		schedule(p, item, item->rest_ns);
 }
 
 void pythons_again(struct pythons *p)
@@ -367,8 +423,9 @@ static bool settle_one(struct pythons *p, struct process *item)
 	if (item->r.state == PYTHONS_FOUND || item->r.state == PYTHONS_REFUSED ||
 	    (!item->n_doubts && item->next_ns > monotonic_ns()))
 		return false;
+	p->spent_ns = 0;
 	try_process(p, item);
-	return item->r.state == PYTHONS_WAITING && item->n_doubts;
+	return item->r.unfinished || (item->r.state == PYTHONS_WAITING && item->n_doubts);
 }
 
 void pythons_settle(struct pythons *p, __u64 limit_ns)
@@ -413,6 +470,7 @@ void pythons_stats(const struct pythons *p, struct pythons_stats *out)
 		return;
 	out->found = p->n_found;
 	out->refused = p->n_refused;
+	out->second = p->n_second;
 	for (size_t i = 0; i < p->n; i++)
 		out->waiting += p->items[i]->r.state == PYTHONS_WAITING;
 }

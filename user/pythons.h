@@ -30,14 +30,15 @@ struct pythons_config {
 };
 
 struct pythons *pythons_new(const struct pythons_config *config); /* NULL: no memory */
+/* What is not supported beside one that was waited for to the end is said now. */
 void pythons_free(struct pythons *p);
 
 /*
  * pythons_look() - the mappings of @tgid are new or have changed: is there an interpreter in them?
  * @execs: of the image that they are of (session_execs())
  *
- * Bounded in time per process; what is not live yet is looked at again by pythons_again(). Cheap
- * where the mapped files are the same as before.
+ * Bounded in time per drain; what is left over, or not live yet, is looked at again by
+ * pythons_again(). Cheap where the mapped files are the same as before.
  */
 void pythons_look(struct pythons *p, __u32 tgid, __u32 execs);
 /* At the end of each drain: those that have a runtime and no live interpreter yet. */
@@ -68,6 +69,7 @@ struct pythons_report {
 	bool proved;		/* FOUND: a frame held up, not only the interpreter */
 	struct python_candidate of; /* .module 0: none */
 	struct python_tried tried;
+	bool unfinished;	/* not all files were looked at yet, for want of time */
 	__u64 asyncio;		/* address of .AsyncioDebug in any file; 0: none */
 };
 void pythons_report(const struct pythons *p, __u32 tgid, struct pythons_report *out);
@@ -75,6 +77,7 @@ void pythons_report(const struct pythons *p, __u32 tgid, struct pythons_report *
 struct pythons_stats {
 	__u64 found, refused;	/* processes, ever */
 	__u64 waiting;		/* now */
+	__u64 second;		/* processes with a live interpreter beside the one that is read */
 };
 void pythons_stats(const struct pythons *p, struct pythons_stats *out);
 

@@ -306,6 +306,21 @@ static int add_item(struct resolver *r, const struct located *l, const struct me
 	}
 }
 
+/*
+ * Sampled before its interpreter was found: what ran in the interpreter's own code may have run
+ * Python code, of which nothing is said.
+ */
+static bool lacks_python(const struct resolver *r, const struct located *l, size_t n_native)
+{
+	if (l->stop_python != RPROF_STOP_NONE)
+		return false;
+	for (size_t i = 0; i < n_native; i++) {
+		if (r->merged[i].shown && r->merged[i].interpreter)
+			return true;
+	}
+	return false;
+}
+
 static int add_user(struct resolver *r, const struct located *l, struct resolved_stack *out)
 {
 	struct merge_input in = {
@@ -331,6 +346,9 @@ static int add_user(struct resolver *r, const struct located *l, struct resolved
 	n = err ? 0 : merge_stacks(&in, r->items);
 	for (size_t i = 0; i < n && !err; i++)
 		err = add_item(r, l, &r->items[i], out);
+	if (!err && lacks_python(r, l, in.n_native))
+		err = add_mark(r, out, "[Python not known yet]", "Python not known yet",
+			       modules_name(r->config.modules, l->interpreter));
 	return err;
 }
 

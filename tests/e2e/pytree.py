@@ -58,10 +58,12 @@ def judge(interpreter, verdict, stats):
     expect(not verdict.impossible, f"impossible edges: {verdict.impossible.most_common(10)}")
     expect(not verdict.strange, f"lines that the program lacks: {verdict.strange.most_common(10)}")
     expect(not marked(stats, "marked: merge mismatch"), "native and Python frames do not fit")
-    # Every loss is in the denominator.
+    # Every loss is in the denominator. A frame of 3.11 or 3.12 may not be linked yet.
     expect(verdict.python >= 0.999 * matched,
            f"Python frames in {verdict.python} of {matched} matched ticks")
-    expect(verdict.whole >= 0.999 * matched,
+    unlinked = stats.get("stopped: Python frame not linked yet", 0)
+    expect(unlinked < 0.01 * matched, f"{unlinked} frames were not linked yet")
+    expect(verdict.whole >= 0.999 * matched - unlinked,
            f"from <module> on in {verdict.whole} of {matched} matched ticks")
 
 
@@ -74,7 +76,8 @@ def no_edge_is_impossible(interpreter):
     expect(stats["thread state hits"] > 0.99 * stats["matched"], "thread states are not remembered")
 
 
-@pythons.each(timeout=1500 if FULL else 120)
+@pythons.each(timeout=1500 if FULL else 120,
+              only=lambda name: FULL or name in ("debian-3.11", "debian-3.15"))
 def nor_without_the_cache(interpreter):
     verdict, stats = sampled(interpreter, "--no-cache", samples=wanted(interpreter.name))
     judge(interpreter, verdict, stats)

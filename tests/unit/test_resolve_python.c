@@ -207,6 +207,27 @@ static void add_codes(void)
 	add_code(0xe0, "generated", "x.py", 0);
 }
 
+/* Nothing is said of Python frames: whether there were any is not known. */
+static void sample_before_the_interpreter_is_found_says_so(void **state)
+{
+	begin_stack();
+	r.s.stop_python = RPROF_STOP_NONE;
+	push(t.visit + 4);
+	push(t.start + 5);
+	assert_non_null(strstr(resolve(), "[Python not known yet];start"));
+	t.known = false;
+	assert_null(strstr(resolve(), "[Python not known yet]"));
+	begin_stack();
+	r.s.stop_python = RPROF_STOP_NO_STATE;
+	push(t.visit + 4);
+	assert_null(strstr(resolve(), "[Python not known yet]"));
+	/* A thread of another library's. */
+	begin_stack();
+	r.s.stop_python = RPROF_STOP_NONE;
+	push(t.ext + 4);
+	assert_null(strstr(resolve(), "[Python not known yet]"));
+}
+
 static int set_up(void **state)
 {
 	void *lib = dlopen(compile("python.so", "assembler", interpreter, "-shared -nostdlib"),
@@ -430,6 +451,7 @@ static void collection_is_a_frame(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sample_before_the_interpreter_is_found_says_so),
 		cmocka_unit_test(frames_of_both_kinds_are_in_one_order),
 		cmocka_unit_test(without_native_there_are_python_frames_alone),
 		cmocka_unit_test(options_change_how_names_read),
