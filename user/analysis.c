@@ -514,9 +514,10 @@ static void print_python(const struct analysis *a, FILE *f)
 		return;
 	pythons_stats(a->pythons, &found);
 	python_codes_stats(a->python_codes, &codes);
-	fprintf(f, "  %-28s %12llu  %llu refused, %llu not in use yet\n", "Python processes",
-		(unsigned long long)found.found, (unsigned long long)found.refused,
-		(unsigned long long)found.waiting);
+	fprintf(f, "  %-28s %12llu  %llu refused, %llu not in use yet, %llu with a second one\n",
+		"Python processes", (unsigned long long)found.found,
+		(unsigned long long)found.refused, (unsigned long long)found.waiting,
+		(unsigned long long)found.second);
 	fprintf(f, "  %-28s %12llu  %llu completed, %llu read from the process, %zu known now\n",
 		"code objects received", (unsigned long long)codes.records,
 		(unsigned long long)codes.completed, (unsigned long long)codes.repaired,

@@ -139,6 +139,7 @@ static void on_fork(struct processes *p, __u32 tgid, __u32 ppid)
 		spaces_end(p->c.spaces, tgid);
 		return;
 	}
+	pythons_fork(p->c.pythons, tgid, ppid);
 	if (p->c.subprocesses && !session_follows_forks(p->c.session))
 		processes_follow(p, tgid, RPROF_PROC_FOLLOW | RPROF_PROC_TREE);
 	else

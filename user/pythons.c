@@ -220,18 +220,22 @@ static void publish(struct pythons *p, struct process *item)
 		item->published = true;
 }
 
-static void become_found(struct pythons *p, struct process *item, bool was)
+static void note_found(struct pythons *p, const struct process *item)
 {
 	char version[64];
 
-	publish(p, item);
-	if (was)
-		return;
 	p->n_found++;
 	python_version_text(item->r.of.file.kind, item->r.tried.version, version, sizeof(version));
 	log_debug("process %u: %s: interpreter at 0x%llx%s", item->tgid, version,
 		  (unsigned long long)item->r.tried.python.runtime,
 		  item->published ? "" : ", not published yet");
+}
+
+static void become_found(struct pythons *p, struct process *item, bool was)
+{
+	publish(p, item);
+	if (!was)
+		note_found(p, item);
 }
 
 /* What did not hold up may do so in a moment, unless that was so for long. */
@@ -388,10 +392,29 @@ void pythons_look(struct pythons *p, __u32 tgid, __u32 execs)
 	if (!item)
 		return;
 	item->mapped = mapped;
+	/* What it has from its parent counts until it is looked at. */
+	if (item->r.state == PYTHONS_FOUND && !item->published)
+		publish(p, item);
 	if (p->spent_ns < LIMIT_NS && monotonic_ns() >= item->rest_ns)
 		try_process(p, item);
 	else if (item->rest_ns < item->next_ns)
 		schedule(p, item, item->rest_ns);
+}
+
+void pythons_fork(struct pythons *p, __u32 child, __u32 parent)
+{
+	const struct process *from = p ? find(p, parent) : NULL;
+	struct process *item;
+
+	if (!from || from->r.state != PYTHONS_FOUND || find(p, child))
+		return;
+	item = add(p, child, from->execs);
+	/* The array of pointers may have moved, what they point to has not. */
+	if (item) {
+		item->r = from->r;
+		item->r.proved = false;
+		note_found(p, item);
+	}
 }
 
 void pythons_again(struct pythons *p)
@@ -453,7 +476,9 @@ __u32 pythons_module(const struct pythons *p, __u32 tgid)
 {
 	const struct process *item = p ? find(p, tgid) : NULL;
 
-	return item && item->r.state == PYTHONS_FOUND ? item->r.of.module : 0;
+	if (!item || (item->r.state != PYTHONS_FOUND && item->r.state != PYTHONS_WAITING))
+		return 0;
+	return item->r.of.module;
 }
 
 void pythons_report(const struct pythons *p, __u32 tgid, struct pythons_report *out)

@@ -41,6 +41,8 @@ void pythons_free(struct pythons *p);
  * pythons_again(). Cheap where the mapped files are the same as before.
  */
 void pythons_look(struct pythons *p, __u32 tgid, __u32 execs);
+/* @child is a copy of @parent: what is known of it holds until it is looked at itself. */
+void pythons_fork(struct pythons *p, __u32 child, __u32 parent);
 /* At the end of each drain: those that have a runtime and no live interpreter yet. */
 void pythons_again(struct pythons *p);
 /*
@@ -53,7 +55,7 @@ void pythons_forget(struct pythons *p, __u32 tgid);
 
 /* How the interpreter of @tgid is read; NULL: it has none that is known. */
 const struct rprof_python *pythons_find(const struct pythons *p, __u32 tgid);
-/* The number of the file that holds it (modules.h); 0: none. */
+/* The number of the file that holds it, or one that is not in use yet (modules.h); 0: none. */
 __u32 pythons_module(const struct pythons *p, __u32 tgid);
 
 enum pythons_state {

@@ -2,7 +2,7 @@
 /* Code objects: their fingerprints, what is captured of them, and that it is done once. */
 #include "thread.h"
 
-#include "rprof/hash.h"
+#include "../unit/python_layout.h"
 
 /* Laid out as by CPython 3.13. The heap; two pages at its end are holes. */
 #define HEAP 0x7e0000000000ULL
@@ -12,32 +12,7 @@
 #define NAME (HEAP + 0x4000)
 #define FILE_NAME (HEAP + 0x8000)
 #define LINES (HEAP + 0xc000)
-#define CODE_TYPE 0x555500001000ULL
 #define GENERATION 5u
-
-static const struct rprof_python layout = {
-	.version = 0x030d,
-	.flags = RPROF_PYTHON_CODE_VERSION,
-	.code_type = CODE_TYPE,
-	.co_type = 8,
-	.co_read = 136,
-	.co_from = 64,
-	.co_firstlineno = 68,
-	.co_version = 92,
-	.co_filename = 112,
-	.co_name = 128,
-	.co_lines = 136,
-	.str_length = 16,
-	.str_hash = 24,
-	.str_state = 32,
-	.str_ascii = 40,
-	.str_compact = 56,
-	.str_kind_shift = 2,
-	.str_compact_bit = 5,
-	.str_ascii_bit = 6,
-	.bytes_size = 16,
-	.bytes_data = 32,
-};
 
 static void poke_half(u64 addr, u32 half)
 {
@@ -95,7 +70,7 @@ static int setup(void **state)
 	put_ascii(NAME, "Main.run");
 	put_ascii(FILE_NAME, "/srv/app/main.py");
 	put_lines(LINES, "\x80\x01\x88\x02\x90", 5);
-	py()->p = layout;
+	py()->p = image_layout;
 	py()->execs = 3;
 	py()->generation = GENERATION;
 	py()->sent_budget = 32;
@@ -203,19 +178,12 @@ static u64 hash_of(u64 code)
 
 static u64 mix_text(u64 h, u64 data, u64 length, u64 n)
 {
-	const u64 key = thread_config().hash_key;
 	u64 words[RPROF_TEXT_TAIL / 8] = { 0 };
 	u64 size = n < RPROF_TEXT_TAIL ? n : RPROF_TEXT_TAIL;
 
-	h = rprof_mix(rprof_mix(h, length, key), ~0ULL, key);
 	if (!host_peek(data + n - size, words, size))
 		return h;
-	for (u32 i = 0; i < RPROF_TEXT_TAIL / 8; i++) {
-		u64 once = rprof_mix(h, words[i], key);
-
-		h = rprof_mix(once, ~h, key);
-	}
-	return h;
+	return layout_mix_text(h, thread_config().hash_key, length, words);
 }
 
 static void code_with_a_version_is_one_read(void **state)
@@ -582,7 +550,7 @@ static void hostile_layouts_stay_inside(void **state)
 
 	for (u16 *field = first; field <= last; field++) {
 		for (u32 i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-			py()->p = layout;
+			py()->p = image_layout;
 			py()->p.flags = i & 1 ? RPROF_PYTHON_CODE_VERSION : 0;
 			put_stack(&code, 1);
 			*field = bad[i];

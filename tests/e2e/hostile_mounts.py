@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # pylint: disable=wrong-import-position
 import hangfs
 from programs import build_as
-from rprof_e2e import (WORKLOADS, Profiler, Skip, build, expect, main, note, record, scratch, spawn,
-                       test)
+from rprof_e2e import (BINARY, WORKLOADS, Profiler, Skip, build, expect, expect_equal, main, note, record,
+                       scratch, spawn, test, wait_for)
 
 MNT_DETACH = 2
 LIMIT_S = 20  # for a run of 1 s, on a busy machine
@@ -118,6 +118,55 @@ def what_others_stack_on_it_does_not_hold_us():
     profiler = Profiler("-a", "-F", 499, "-d", 1, "-q")
     result = profiler.finish(LIMIT_S)
     expect("spin+0x" in result.out, f"the program was not sampled\n{result}")
+
+
+def expect_no_wait_for_memory(name, stop):
+    """What stands where a Python's runtime would is a page that nobody can read."""
+    blob = scratch(f"{name}_blob")
+    with open(blob, "wb") as file:
+        file.write(bytes(1 << 20))
+    fs = mount(name, blob)
+    try:
+        # -rdynamic: it exports what an interpreter does.
+        process = started([build("turnstile.c", ("-rdynamic", "-fno-omit-frame-pointer")), fs.path])
+        stop(fs)
+        result = sample(process.pid)
+        expect("turnstile" in result.out, f"{result}")
+        expect_equal(result.err.count(f"process {process.pid}: its memory does not answer"), 1, "warnings")
+        result = ends("check", "-p", process.pid)
+        expect("its _PyRuntime cannot be read" in " ".join(result.out.split()), f"{result}")
+        expect("its memory does not answer in time" in result.err, f"{result}")
+        profiler = Profiler("-a", "-F", 499, "-d", 1, "-q")
+        expect("turnstile" in profiler.finish(LIMIT_S).out, "-a")
+        note(f"{len(readers_left())} readers are left until the file system goes")
+    finally:
+        fs.close()
+    wait_for(lambda: not readers_left(), "the readers that were left")
+
+
+def readers_left():
+    """Processes of our program whose parent has ended."""
+    left = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                parent, = file.read().rpartition(")")[2].split()[1:2]
+            if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(BINARY) and parent == "1":
+                left.append(pid)
+        except OSError:
+            pass
+    return left
+
+
+@test()
+def memory_that_does_not_answer_does_not_hold_us():
+    expect_no_wait_for_memory("memory", hangfs.Mount.hang)
+
+
+@test()
+def memory_that_cannot_be_given_up_does_not_hold_us():
+    """The daemon has taken the request: a thread that waits for it ends by no signal."""
+    expect_no_wait_for_memory("memory_taken", hangfs.Mount.swallow)
 
 
 if __name__ == "__main__":

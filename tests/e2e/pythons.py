@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -56,6 +57,30 @@ FAKE = r"""
 #include <stdio.h>
 const char *PyPy_Version = "fake";
 int main(void) { puts("ready"); fflush(stdout); for (;;) ; }
+"""
+
+# argv: libraries; an interpreter of each runs Python, that of the last one in the main thread.
+SEVERAL = r"""
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		void *library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+		void (*init)(int) = library ? dlsym(library, "Py_InitializeEx") : 0;
+		int (*run)(const char *) = library ? dlsym(library, "PyRun_SimpleString") : 0;
+		void *(*save)(void) = library ? dlsym(library, "PyEval_SaveThread") : 0;
+
+		if (!init || !run || !save)
+			return 2;
+		init(0);
+		if (i == argc - 1)
+			return run("print('ready', flush=True)\nwhile True: pass");
+		run("import threading, time\n"
+		    "def nap():\n    while True: time.sleep(0.01)\n"
+		    "threading.Thread(target=nap, daemon=True).start()\ntime.sleep(0.1)");
+		save();
+	}
+}
 """
 
 
@@ -209,6 +234,85 @@ def a_second_library_that_is_not_initialized_is_passed_over():
     expect("in python3.14" in said["Python"]["text"], said["Python"]["text"])
     result = record("-v", "--python=require", "-p", process.pid, "-d", "500ms").ok()
     expect_equal(len(found(result, process.pid)), 1, result.err)
+
+
+@test(timeout=120)
+def a_second_live_interpreter_is_named():
+    embedder = get("embed-3.14")
+    outside, inside = library_of(embedder)
+    copy = in_root(embedder, outside, "libsecond.so")[1]
+    program = in_root(embedder, build(write("several.c", SEVERAL), flags=("-ldl",)), "several")[1]
+    process = workload("chroot", embedder.root, program, inside, copy, env=environment())
+    result = record("-v", "--stats", "-p", process.pid, "-d", "1s").ok()
+    expect_equal(len(found(result, process.pid)), 1, result.err)
+    named = re.findall(r"Python 3\.14\S* in (\S+): live beside another interpreter", result.err)
+    expect(len(named) == 1 and named[0] in (os.path.basename(inside), "libsecond.so"), result.err)
+    check_accounting(result)
+
+
+def hostile_elf():
+    """One in which each name that is asked for has a long chain of others with its hash."""
+    names = ("PyPy_Version", "pypy_main_startup", "initialize_graal_capi", "_PyRuntime",
+             "PyString_Type", "PyEval_EvalFrameEx")
+    chain, n_headers = 1024, 1170
+
+    def gnu_hash(name):
+        value = 5381
+        for byte in name.encode():
+            value = (value * 33 + byte) & 0xffffffff
+        return value
+
+    n_buckets = next(n for n in range(len(names), 1000)
+                     if len({gnu_hash(name) % n for name in names}) == len(names))
+    buckets = [0] * n_buckets
+    for i, name in enumerate(names):
+        buckets[gnu_hash(name) % n_buckets] = 1 + i * chain
+    parts = [b"" for _ in range(6)]
+    parts[2] = struct.pack(f"=4I{n_buckets}I", n_buckets, 1, 0, 0, *buckets) + b"".join(
+        struct.pack("=I", gnu_hash(name) & ~1) * chain for name in names)
+    parts[2] += bytes(-len(parts[2]) % 8)
+    parts[3] = bytes(24) + struct.pack("=IBBHQQ", 1, 0x11, 0, 1, 0x1000, 8) * chain * len(names)
+    parts[4] = b"\0" + b"x" * 100 + b"\0"
+    at = [0, 64 + n_headers * 56]
+    for size in (5 * 16, len(parts[2]), len(parts[3]), len(parts[4])):
+        at.append(at[-1] + size)
+    parts[1] = struct.pack("=10Q", 0x6ffffef5, at[2], 6, at[3], 5, at[4], 10, len(parts[4]), 0, 0)
+    with open("/proc/self/exe", "rb") as own:
+        ident = own.read(20)
+    header = ident[:16] + struct.pack("=H", 3) + ident[18:20] + struct.pack(
+        "=IQQQIHHHHHH", 1, 0, 64, 0, 0, 64, 56, n_headers, 64, 0, 0)
+
+    def segment(kind, offset, vaddr, size):
+        return struct.pack("=IIQQQQQQ", kind, 5, offset, vaddr, vaddr, size, size, 4096)
+
+    # The one that counts is the last.
+    parts[0] = header + segment(2, at[1], at[1], 5 * 16) + segment(1, 0, 1 << 40, 0) * (
+        n_headers - 2) + segment(1, 0, 0, at[5])
+    return b"".join(parts)
+
+
+@test(timeout=180)
+def files_that_are_hard_to_look_at_hold_nothing_up():
+    """A run ends in time, and an interpreter is found beside them."""
+    host = get("debian-3.11")
+    folder = scratch("hard")
+    os.mkdir(folder)
+    content = hostile_elf()
+    for i in range(900):
+        with open(os.path.join(folder, str(i)), "wb") as file:
+            file.write(content)
+    script = write("hard.py", f"""import mmap, os
+kept = []
+for name in os.listdir({folder!r}):
+    fd = os.open(os.path.join({folder!r}, name), os.O_RDONLY)
+    kept.append(mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
+    os.close(fd)
+""" + BURN)
+    process = workload(host.path, "-S", script, env=environment())
+    result = record("-v", "--stats", "-p", process.pid, "-d", "3s", timeout=60).ok()
+    expect_equal(len(found(result, process.pid)), 1, result.err)
+    check_accounting(result)
+    expect_found(process.pid, host)
 
 
 # ---- when ----------------------------------------------------------------------------------------

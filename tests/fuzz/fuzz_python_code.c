@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "python_codes.h"
+#include "python_object.h"
 #include "record.h"
 
 #include "../unit/python_image.h"
@@ -47,7 +48,8 @@ static void find(struct python_codes *codes, const struct rprof_python_frame *f)
 	if (place.line < 0)
 		abort();
 	/* Both end within bounds: four bytes of UTF-8 at most for one of theirs. */
-	if (strlen(place.function) > 4 * 65536 || strlen(place.file) > 4 * 65536)
+	if (strlen(place.function) > 4 * PYTHON_OBJECT_TEXT ||
+	    strlen(place.file) > 4 * PYTHON_OBJECT_TEXT)
 		abort();
 }
 

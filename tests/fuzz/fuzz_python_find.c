@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct python_file found;
 	struct elf_file f;
 	char text[64];
-	__u64 bias;
+	__u64 bias, left = 1 << 20;
 
 	if (!elf_file_open_bytes(&f, data, size)) {
 		python_find_file(&f, &found);
@@ -47,6 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		elf_file_fini(&f);
 	}
 	python_find_memory(&m, START, &found, &bias);
-	python_find_cookie(&m, START, START + size);
+	python_find_cookie(&m, START, START + size, &left);
 	return 0;
 }

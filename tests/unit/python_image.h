@@ -13,10 +13,10 @@
 #include "rprof/hash.h"
 
 #include "python_memory.h"
+#include "python_layout.h"
 
 #define IMAGE 0x7f0000000000ULL
 #define IMAGE_SIZE (1u << 20)
-#define CODE_TYPE 0x555500001000ULL
 #define SEED 0x5bd1e995cafef00dULL
 #define KEY 0x9e3779b97f4a7c15ULL
 
@@ -28,30 +28,6 @@
 
 static __u8 image[IMAGE_SIZE];
 static unsigned int image_reads;
-
-static const struct rprof_python image_layout = {
-	.version = 0x030d,
-	.flags = RPROF_PYTHON_CODE_VERSION,
-	.code_type = CODE_TYPE,
-	.co_type = 8,
-	.co_read = 136,
-	.co_from = 64,
-	.co_firstlineno = 68,
-	.co_version = 92,
-	.co_filename = 112,
-	.co_name = 128,
-	.co_lines = 136,
-	.str_length = 16,
-	.str_hash = 24,
-	.str_state = 32,
-	.str_ascii = 40,
-	.str_compact = 56,
-	.str_kind_shift = 2,
-	.str_compact_bit = 5,
-	.str_ascii_bit = 6,
-	.bytes_size = 16,
-	.bytes_data = 32,
-};
 
 static inline void put(__u64 addr, const void *bytes, size_t n)
 {
@@ -154,14 +130,7 @@ static inline __u64 image_mix_text(__u64 h, __u64 data, __u64 length, __u64 n)
 	__u64 size = n < RPROF_TEXT_TAIL ? n : RPROF_TEXT_TAIL;
 
 	memcpy(tail, image + (data - IMAGE) + n - size, size);
-	h = rprof_mix(rprof_mix(h, length, KEY), ~0ULL, KEY);
-	for (int i = 0; i < RPROF_TEXT_TAIL / 8; i++) {
-		__u64 word, before = h;
-
-		memcpy(&word, tail + 8 * i, sizeof(word));
-		h = rprof_mix(rprof_mix(before, word, KEY), ~before, KEY);
-	}
-	return h;
+	return layout_mix_text(h, KEY, length, tail);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -12,16 +13,22 @@
 #include "record.h"
 
 #include "python_image.h"
-
-#define TGID 100u
+#include "python_record.h"
 
 static struct python_codes *codes;
 static struct rprof_python layout;
 static bool is_alive;
+static useconds_t delay; /* of a read */
+
+static size_t slow_read(void *ctx, const struct python_range *ranges, size_t n)
+{
+	usleep(delay);
+	return image_read(ctx, ranges, n);
+}
 
 static const struct rprof_python *offsets(void *ctx, __u32 tgid, struct python_memory *memory)
 {
-	*memory = (struct python_memory){ .read = image_read };
+	*memory = (struct python_memory){ .read = delay ? slow_read : image_read };
 	return is_alive ? &layout : NULL;
 }
 
@@ -34,6 +41,7 @@ static int setup(void **state)
 	image_init();
 	layout = image_layout;
 	is_alive = true;
+	delay = 0;
 	codes = python_codes_new(&config);
 	return codes ? 0 : -1;
 }
@@ -51,46 +59,6 @@ static struct rprof_python_frame frame(__u32 where)
 		.fingerprint = rprof_fingerprint(image_hash()),
 		.where = where,
 	};
-}
-
-/* A record of what the image holds, as the kernel side sends it. */
-static union {
-	struct rprof_code code;
-	__u64 words[1024];
-} r;
-
-static void add_part(int part, __u64 addr, __u32 length, __u32 kind, bool captured)
-{
-	struct rprof_code_text *t = &r.code.parts[part];
-
-	*t = (struct rprof_code_text){
-		.addr = addr,
-		.length = length,
-		.kind = kind,
-		.ascii = part != RPROF_CODE_LINES,
-	};
-	if (!captured)
-		return;
-	t->captured = length * kind;
-	memcpy((__u8 *)&r + r.code.h.len, image + (addr - IMAGE), t->captured);
-	r.code.h.len += (t->captured + 7) & ~7u;
-}
-
-/* @missing: bits of the parts that were not captured. */
-static void make_record(unsigned int missing)
-{
-	memset(&r, 0, sizeof(r));
-	r.code = (struct rprof_code){
-		.h = { .type = RPROF_RECORD_CODE, .len = sizeof(r.code) },
-		.code = CODE,
-		.fingerprint = rprof_fingerprint(image_hash()),
-		.tgid = TGID,
-		.firstlineno = 10,
-		.version = 0x030d,
-	};
-	add_part(RPROF_CODE_NAME, NAME + 40, 8, 1, !(missing & 1));
-	add_part(RPROF_CODE_FILE, FILE_NAME + 40, 16, 1, !(missing & 2));
-	add_part(RPROF_CODE_LINES, LINES + 32, 9, 1, !(missing & 4));
 }
 
 static int add(void)
@@ -335,9 +303,6 @@ static void strings_that_are_none_are_unknown(void **state)
 	put_word(NAME + 16, 1ULL << 40);
 	assert_unknown(&f);
 	python_codes_forget(codes, TGID);
-	put_word(NAME + 16, 65537);
-	assert_unknown(&f);
-	python_codes_forget(codes, TGID);
 	put_word(NAME + 16, ~0ULL);
 	assert_unknown(&f);
 	python_codes_forget(codes, TGID);
@@ -358,8 +323,9 @@ static void file_name_that_is_no_string_is_said_so(void **state)
 
 static void line_table_that_is_too_long_is_left_out(void **state)
 {
-	put_word(LINES + 16, (16u << 20) + 1);
+	put_word(LINES + 16, (1u << 20) + 1);
 	assert_found(1, "Main.run", 0);
+	assert_int_equal(stats().without_lines, 1);
 	python_codes_forget(codes, TGID);
 	put_word(LINES + 16, 1ULL << 40);
 	assert_found(1, "Main.run", 0);
@@ -429,6 +395,84 @@ static void only_the_last_bytes_of_a_text_count(void **state)
 	assert_int_equal(strlen(place.function), 400);
 }
 
+static void assert_cut(__u64 length, size_t shown)
+{
+	struct rprof_python_frame f = frame(1);
+	struct python_place place;
+	__u64 h = image_mix_text(image_hash(), NAME + 40, length, length);
+
+	put_word(NAME + 16, length);
+	layout.flags = 0;
+	f.fingerprint = rprof_fingerprint(image_mix_text(h, FILE_NAME + 40, 16, 16));
+	python_codes_forget(codes, TGID);
+	assert_int_equal(python_codes_find(codes, TGID, &f, &place), 0);
+	assert_int_equal(strlen(place.function), shown);
+	assert_string_equal(place.function + shown - 3, shown < length ? "..." : "nnn");
+	/* Its end counts all the same. */
+	put(NAME + 40 + length - 1, "m", 1);
+	python_codes_forget(codes, TGID);
+	assert_unknown(&f);
+	put(NAME + 40 + length - 1, "n", 1);
+}
+
+static void long_name_is_cut(void **state)
+{
+	char name[20000];
+
+	memset(name, 'n', sizeof(name));
+	put_string(NAME, name, sizeof(name), 1, true);
+	assert_cut(8192, 8192);
+	assert_cut(8193, 512 + 3);
+	assert_cut(sizeof(name), 512 + 3);
+}
+
+static void another_image_lends_no_name(void **state)
+{
+	/* Two programs at the same addresses, alike in all that the fingerprint has. */
+	make_record(0);
+	assert_int_equal(add(), 0);
+	assert_found(1, "Main.run", 11);
+	put_ascii(NAME, "Main.die");
+	make_record(0);
+	assert_int_equal(add(), 0);
+	assert_found(1, "Main.run", 11);
+	r.code.execs = 1;
+	assert_int_equal(add(), 0);
+	assert_found(1, "Main.die", 11);
+	assert_int_equal(stats().known, 1);
+}
+
+static void reading_one_process_has_its_share_of_the_time(void **state)
+{
+	struct rprof_python_frame was;
+
+	delay = 600000;
+	make_record(4);
+	assert_int_equal(add(), 0);
+	assert_found(1, "Main.run", 11);
+	assert_int_equal(image_reads, 1);
+	/* What was captured of the next one stays; without a name it is as if it had not come, */
+	put_code(20, 78);
+	make_record(6);
+	r.code.firstlineno = 20;
+	assert_int_equal(add(), 0);
+	was = frame(1);
+	put_code(30, 79);
+	make_record(1);
+	assert_int_equal(add(), 0);
+	assert_unknown(
+		&(struct rprof_python_frame){ .code = CODE, .fingerprint = frame(1).fingerprint });
+	put_code(20, 78);
+	assert_int_equal(python_codes_find(codes, TGID, &was, &(struct python_place){ 0 }), 0);
+	assert_int_equal(image_reads, 1);
+	assert_int_equal(stats().known, 2);
+	assert_int_equal(stats().without_lines, 1);
+	/* and another process is read. */
+	delay = 0;
+	assert_int_equal(python_codes_find(codes, TGID + 1, &was, &(struct python_place){ 0 }), 0);
+	assert_int_equal(image_reads, 4);
+}
+
 static void layouts_out_of_range_read_nothing_beyond(void **state)
 {
 	static const __u16 offsets_of[] = { 0, 7, 1000, 65535 };
@@ -477,17 +521,20 @@ static void who_holds_most_pays_for_memory(void **state)
 	struct rprof_python_frame big;
 	struct python_place place;
 
-	/* 9,000 times 32,000 bytes of one process. */
+	/* 70,000 times 4,000 bytes of one process. */
 	make_record(0);
 	r.code.tgid = TGID + 1;
 	assert_int_equal(add(), 0);
-	put_lines(image, 32000);
-	for (__u32 i = 0; i < 9000; i++) {
+	put_lines(image, 4000);
+	make_record(4);
+	add_part(RPROF_CODE_LINES, LINES + 32, 4000, 1, true);
+	for (__u32 i = 0; i < 70000; i++) {
 		put_code(10, 1000 + i);
 		big = frame(0);
-		assert_int_equal(python_codes_find(codes, TGID, &big, &place), 0);
+		r.code.fingerprint = big.fingerprint;
+		assert_int_equal(add(), 0);
 	}
-	assert_in_range(stats().known, 2, 8500);
+	assert_in_range(stats().known, 2, 65000);
 	/* The last one stays, and so does the other process. */
 	is_alive = false;
 	assert_int_equal(python_codes_find(codes, TGID, &big, &place), 0);
@@ -500,6 +547,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CODES_TEST(captured_code_is_read_no_more),
+		CODES_TEST(long_name_is_cut),
+		CODES_TEST(another_image_lends_no_name),
+		CODES_TEST(reading_one_process_has_its_share_of_the_time),
 		CODES_TEST(flags_decide_the_line),
 		CODES_TEST(before_the_first_line_is_the_first_line),
 		CODES_TEST(first_line_below_1_is_none),

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "arch.h"
 #include "compile.h"
 #include "elf_dynamic.h"
 #include "elf_file.h"
@@ -177,6 +178,7 @@ static void section_headers_are_not_needed(void **state)
 static void all_of_a_thousand_symbols_are_found(void **state)
 {
 	char *source = NULL, name[32];
+	struct elf_image image;
 	struct elf_dynamic d;
 	struct elf_file f;
 	struct stat st;
@@ -192,13 +194,15 @@ static void all_of_a_thousand_symbols_are_found(void **state)
 	free(source);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(elf_file_open(&f, fd, (__u64)st.st_size), 0);
-	assert_int_equal(elf_dynamic_open(&d, &(struct elf_image){ .file = &f }), 0);
+	elf_image_init(&image, &f, NULL, 0);
 	for (int i = 0; i < 1000; i++) {
 		int value = 0;
 
+		/* One is not for so many. */
+		assert_int_equal(elf_dynamic_open(&d, &image), 0);
 		snprintf(name, sizeof(name), "symbol_%d", i);
 		assert_true(elf_dynamic_find(&d, name, &sym));
-		assert_true(elf_image_read(&d.image, sym.st_value, &value, sizeof(value)));
+		assert_true(elf_image_read(&image, sym.st_value, &value, sizeof(value)));
 		assert_int_equal(value, i + 1);
 		snprintf(name, sizeof(name), "symbol_%d_", i);
 		assert_false(elf_dynamic_find(&d, name, &sym));
@@ -207,22 +211,152 @@ static void all_of_a_thousand_symbols_are_found(void **state)
 	close(fd);
 }
 
+/* A file in which every name's chain holds symbols of the same hash, and each is another name. */
+#define CHAIN 1024
+
+struct hostile {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[2];
+	Elf64_Dyn dynamic[5];
+	__u32 head[4], buckets[1], chain[CHAIN];
+	Elf64_Sym symbols[CHAIN + 1];
+	char strings[128];
+};
+
+#define HOSTILE_AT 0x10000u
+
+struct reads {
+	const struct hostile *of;
+	unsigned int n;
+};
+
+static size_t read_hostile(void *ctx, const struct python_range *ranges, size_t n)
+{
+	struct reads *r = ctx;
+
+	r->n++;
+	for (size_t i = 0; i < n; i++) {
+		const __u64 at = ranges[i].addr - HOSTILE_AT;
+
+		if (at >= sizeof(*r->of) || ranges[i].len > sizeof(*r->of) - at)
+			return i;
+		memcpy(ranges[i].to, (const char *)r->of + at, ranges[i].len);
+	}
+	return n;
+}
+
+static __u32 gnu_hash(const char *name)
+{
+	__u32 h = 5381;
+
+	for (; *name; name++)
+		h = h * 33 + (unsigned char)*name;
+	return h;
+}
+
+static struct hostile *make_hostile(const char *name)
+{
+	struct hostile *h = calloc(1, sizeof(*h));
+	const size_t size = sizeof(*h);
+
+	assert_non_null(h);
+	memcpy(h->eh.e_ident, ELFMAG, SELFMAG);
+	h->eh.e_ident[EI_CLASS] = ELFCLASS64;
+	h->eh.e_ident[EI_DATA] = ARCH_ELF_DATA;
+	h->eh.e_ident[EI_VERSION] = h->eh.e_version = EV_CURRENT;
+	h->eh.e_type = ET_DYN;
+	h->eh.e_machine = ARCH_ELF_MACHINE;
+	h->eh.e_phoff = offsetof(struct hostile, ph);
+	h->eh.e_ehsize = sizeof(h->eh);
+	h->eh.e_phentsize = sizeof(h->ph[0]);
+	h->eh.e_phnum = 2;
+	h->ph[0] = (Elf64_Phdr){ .p_type = PT_LOAD, .p_filesz = size, .p_memsz = size };
+	h->ph[1] = (Elf64_Phdr){ .p_type = PT_DYNAMIC,
+				 .p_vaddr = offsetof(struct hostile, dynamic),
+				 .p_memsz = sizeof(h->dynamic) };
+	h->dynamic[0] = (Elf64_Dyn){ DT_GNU_HASH, { offsetof(struct hostile, head) } };
+	h->dynamic[1] = (Elf64_Dyn){ DT_SYMTAB, { offsetof(struct hostile, symbols) } };
+	h->dynamic[2] = (Elf64_Dyn){ DT_STRTAB, { offsetof(struct hostile, strings) } };
+	h->dynamic[3] = (Elf64_Dyn){ DT_STRSZ, { sizeof(h->strings) } };
+	h->head[0] = h->head[1] = h->buckets[0] = 1;
+	for (size_t i = 0; i < CHAIN; i++) {
+		h->chain[i] = gnu_hash(name) & ~1u;
+		h->symbols[i + 1] = (Elf64_Sym){ .st_name = 1, .st_shndx = 1, .st_value = 4096 };
+	}
+	snprintf(h->strings + 64, sizeof(h->strings) - 64, "%s", name);
+	return h;
+}
+
+static void what_makes_us_read_too_much_has_no_names(void **state)
+{
+	struct hostile *h = make_hostile("_PyRuntime");
+	struct reads reads = { .of = h };
+	const struct python_memory m = { &reads, read_hostile };
+	struct python_file found;
+	__u64 bias;
+
+	/* Where linkers would put it, it is found, */
+	h->symbols[3].st_name = 64;
+	assert_int_equal(python_find_memory(&m, HOSTILE_AT, &found, &bias), 0);
+	assert_int_equal(found.kind, PYTHON_OLD);
+	assert_true(found.runtime == 4096);
+	/* and where none does it is not. */
+	h->symbols[3].st_name = 1;
+	h->symbols[CHAIN].st_name = 64;
+	reads.n = 0;
+	assert_int_equal(python_find_memory(&m, HOSTILE_AT, &found, &bias), 0);
+	assert_int_equal(found.kind, PYTHON_NONE);
+	assert_true(reads.n < CHAIN);
+	free(h);
+}
+
+/* However many names are asked for. */
+static void the_reads_of_one_file_have_an_end(void **state)
+{
+	struct hostile *h = make_hostile("_PyRuntime");
+	struct reads reads = { .of = h };
+	const struct python_memory m = { &reads, read_hostile };
+	struct elf_image image;
+	struct elf_dynamic d;
+	struct elf_file f;
+	Elf64_Sym sym;
+
+	assert_int_equal(elf_file_open_bytes(&f, h, sizeof(*h)), 0);
+	elf_image_init(&image, &f, &m, HOSTILE_AT);
+	assert_int_equal(elf_dynamic_open(&d, &image), 0);
+	for (int i = 0; i < 1000; i++)
+		assert_false(elf_dynamic_find(&d, "_PyRuntime", &sym));
+	assert_true(reads.n > 64 && reads.n < 4096);
+	/* It counts for what is there, too. */
+	h->symbols[1].st_name = 64;
+	assert_false(elf_dynamic_find(&d, "_PyRuntime", &sym));
+	assert_int_equal(elf_dynamic_open(&d, &image), 0);
+	assert_true(elf_dynamic_find(&d, "_PyRuntime", &sym));
+	elf_file_fini(&f);
+	free(h);
+}
+
 static void a_cookie_is_found_where_runtimes_lie(void **state)
 {
 	const struct python_memory m = python_memory_of((__u32)getpid());
 	const size_t size = 1 << 20;
 	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const __u64 start = (__u64)(size_t)at;
+	__u64 left = 3 * size + 4096;
 
 	assert_true(at != MAP_FAILED);
 	/* A string, not a runtime. */
 	memcpy(at + 72, "xdebugpy", 8);
-	assert_true(!python_find_cookie(&m, start, start + size));
+	assert_true(!python_find_cookie(&m, start, start + size, &left));
+	assert_true(left == 2 * size + 4096);
 	memcpy(at + 700000 / 32 * 32, "xdebugpy", 8);
-	assert_true(python_find_cookie(&m, start, start + size) == start + 700000 / 32 * 32);
+	assert_true(python_find_cookie(&m, start, start + size, &left) == start + 700000 / 32 * 32);
 	/* What is not mapped is passed over. */
 	assert_int_equal(munmap(at, 65536), 0);
-	assert_true(python_find_cookie(&m, start, start + size) == start + 700000 / 32 * 32);
+	assert_true(python_find_cookie(&m, start, start + size, &left) == start + 700000 / 32 * 32);
+	/* Nor more than may be. */
+	assert_true(left == 4096);
+	assert_true(!python_find_cookie(&m, start, start + size, &left) && !left);
 	munmap(at + 65536, size - 65536);
 }
 
@@ -255,6 +389,8 @@ int main(void)
 		cmocka_unit_test(sections_are_enough_where_nothing_is_exported),
 		cmocka_unit_test(section_headers_are_not_needed),
 		cmocka_unit_test(all_of_a_thousand_symbols_are_found),
+		cmocka_unit_test(what_makes_us_read_too_much_has_no_names),
+		cmocka_unit_test(the_reads_of_one_file_have_an_end),
 		cmocka_unit_test(a_cookie_is_found_where_runtimes_lie),
 		cmocka_unit_test(versions_read_as_people_write_them),
 	};

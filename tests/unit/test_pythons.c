@@ -136,6 +136,101 @@ static void a_runtime_that_is_not_initialized_is_waited_for(void **state)
 	finish(&s);
 }
 
+/* What is on stderr from here on; returned, and over, with the next call. */
+static const char *messages(void)
+{
+	static char text[4096];
+	static FILE *file;
+	static int saved;
+	size_t n;
+
+	fflush(stderr);
+	if (!file) {
+		file = tmpfile();
+		saved = dup(STDERR_FILENO);
+		assert_true(file && saved >= 0);
+		assert_int_equal(dup2(fileno(file), STDERR_FILENO), STDERR_FILENO);
+		return NULL;
+	}
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+	rewind(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	file = NULL;
+	return text;
+}
+
+static int count(const char *text, const char *what)
+{
+	int n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* One that is never initialized does not hide it: it is said after a while, or at the end. */
+static void what_is_refused_beside_one_that_is_waited_for_is_said(void **state)
+{
+	void *waiting = load("beside.so", RUNTIME(0x030b02f0));
+	void *old = load("two.so", "int PyEval_EvalFrameEx, PyString_Type;");
+	const char *text;
+
+	for (int waits = 0; waits < 2; waits++) {
+		struct seen s = { .spaces = new_spaces() };
+		/* Nothing is published where nothing is found. */
+		const struct pythons_config config = { .session = (struct session *)&s,
+						       .spaces = s.spaces,
+						       .modules = m_all };
+
+		s.pythons = pythons_new(&config);
+		messages();
+		assert_int_equal(look(&s, getpid(), 0), PYTHONS_WAITING);
+		if (waits) {
+			for (int i = 0; i < 300; i++) {
+				usleep(10000);
+				pythons_again(s.pythons);
+			}
+			text = messages();
+			assert_int_equal(count(text, "Python 2 in two.so: not supported"), 1);
+			messages();
+		}
+		finish(&s);
+		text = messages();
+		assert_int_equal(count(text, "Python 2 in two.so: not supported"), !waits);
+		assert_int_equal(count(text, "beside.so"), 0);
+	}
+	dlclose(old);
+	dlclose(waiting);
+}
+
+/* A process may change its mappings as often as it likes. */
+static void it_is_not_tried_at_each_change(void **state)
+{
+	void *handle = load("soon.so", "const char *PyPy_Version;");
+	bool was_late = false;
+	struct seen s;
+
+	begin(&s);
+	/* Unless this test itself is stopped between two looks. */
+	for (int i = 0; i < 100 && !was_late; i++) {
+		assert_int_equal(look(&s, getpid(), 0), PYTHONS_REFUSED);
+		dlclose(handle);
+		was_late = look(&s, getpid(), 0) == PYTHONS_REFUSED;
+		assert_int_equal(wait_for(&s, getpid(), PYTHONS_NONE), PYTHONS_NONE);
+		usleep(100000);
+		handle = dlopen(compile_path("soon.so"), RTLD_NOW);
+		assert_non_null(handle);
+	}
+	assert_true(was_late);
+	look(&s, getpid(), 0);
+	assert_int_equal(wait_for(&s, getpid(), PYTHONS_REFUSED), PYTHONS_REFUSED);
+	dlclose(handle);
+	finish(&s);
+}
+
 /* 3.13 and later have a table: without it something is wrong, but perhaps only not mapped yet. */
 static void a_runtime_without_its_table_is_refused_in_the_end(void **state)
 {
@@ -148,7 +243,8 @@ static void a_runtime_without_its_table_is_refused_in_the_end(void **state)
 	assert_non_null(strstr(s.report.tried.why, "no debug offsets"));
 	/* Other mappings, another look. */
 	dlclose(handle);
-	assert_int_equal(look(&s, getpid(), 0), PYTHONS_NONE);
+	look(&s, getpid(), 0);
+	assert_int_equal(wait_for(&s, getpid(), PYTHONS_NONE), PYTHONS_NONE);
 	finish(&s);
 }
 
@@ -245,6 +341,8 @@ int main(void)
 		cmocka_unit_test(a_process_without_python_has_none),
 		cmocka_unit_test(what_is_not_supported_is_refused_by_name),
 		cmocka_unit_test(a_runtime_that_is_not_initialized_is_waited_for),
+		cmocka_unit_test(what_is_refused_beside_one_that_is_waited_for_is_said),
+		cmocka_unit_test(it_is_not_tried_at_each_change),
 		cmocka_unit_test(a_runtime_without_its_table_is_refused_in_the_end),
 		cmocka_unit_test(a_version_that_is_not_known_is_refused),
 		cmocka_unit_test(an_interpreter_that_runs_is_found),
