@@ -311,7 +311,15 @@ static void an_interpreter_that_runs_is_found(void **state)
 	assert_int_equal(look(&s, pid, 1), PYTHONS_FOUND);
 	pythons_stats(s.pythons, &stats);
 	assert_true(stats.found == 2);
+	/* A child is what its parent is, before anybody has looked. */
+	pythons_fork(s.pythons, 0x7ffffffe, (__u32)pid);
+	assert_int_equal(pythons_find(s.pythons, 0x7ffffffe)->runtime,
+			 pythons_find(s.pythons, (__u32)pid)->runtime);
+	assert_int_equal(pythons_module(s.pythons, 0x7ffffffe), s.report.of.module);
+	pythons_fork(s.pythons, 0x7ffffffd, 0x7ffffffc);
+	assert_null(pythons_find(s.pythons, 0x7ffffffd));
 	pythons_forget(s.pythons, (__u32)pid);
+	assert_non_null(pythons_find(s.pythons, 0x7ffffffe));
 	assert_null(pythons_find(s.pythons, (__u32)pid));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -326,6 +334,7 @@ static void nothing_is_as_good_as_none(void **state)
 	pythons_look(NULL, 1, 0);
 	pythons_again(NULL);
 	pythons_forget(NULL, 1);
+	pythons_fork(NULL, 1, 2);
 	assert_null(pythons_find(NULL, 1));
 	assert_int_equal(pythons_module(NULL, 1), 0);
 	pythons_report(NULL, 1, &report);
