@@ -21,7 +21,7 @@ static void every_stop_has_words_of_its_own(void **state)
 static void words_need_no_escape(void **state)
 {
 	for (unsigned int i = 0; i < RPROF_STOP_MAX; i++)
-		assert_int_equal(strspn(stop_name(i), "abcdefghijklmnopqrstuvwxyz 0123456789-"),
+		assert_int_equal(strspn(stop_name(i), "abcdefghijklmnopqrstuvwxyzP 0123456789-"),
 				 strlen(stop_name(i)));
 }
 
