@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from programs import build_as, count
+from programs import build_as, count, run
 from rprof_e2e import (FULL, Profiler, Skip, check_accounting, end, expect, expect_equal, main, note,
                        record, scratch, spawn, test, total, wait_for, workload)
 
@@ -33,6 +33,13 @@ def comm_of(program):
     return os.path.basename(program)[:15]
 
 
+def first_stub(program):
+    """Addresses of the first stub of the PLT: it calls the loader, for no function by name."""
+    found = re.search(r" \.plt +PROGBITS +([0-9a-f]+)", run("readelf", "-SW", program))
+    start = int(found[1], 16) if found else 0
+    return range(start, start + 16)
+
+
 class Judged:
     """Samples of one program's processes: right names, wrong ones, none."""
 
@@ -41,6 +48,7 @@ class Judged:
         self.wrong = collections.Counter()
         self.pids = collections.Counter()
         module = os.path.basename(program)
+        no_function = {f"{module}+{address:#x}" for address in first_stub(program)}
         for stack in stacks:
             match = re.fullmatch(rf"{re.escape(comm_of(program))}(?:-(\d+))?", stack.comm)
             if not match:
@@ -51,6 +59,7 @@ class Judged:
             # Within execve() it has its new name already, and where it was called from is gone.
             if any("execve" in f for f in stack.frames) and function not in stack.frames:
                 nameless = [f for f in nameless if f != "[unknown]"]
+            nameless = [f for f in nameless if f not in no_function]
             foreign = [f for f in stack.frames if f.endswith("_work") and f != function]
             for frame in {*nameless, *foreign}:
                 self.wrong[frame] += stack.count
