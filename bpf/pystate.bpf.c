@@ -226,7 +226,8 @@ static __always_inline void remember(const struct scratch *s, struct py_scratch 
 /* Known without a search: that it has this one, or none. */
 static __always_inline int state_hit(const struct py_scratch *py, struct rprof_cpu *cpu)
 {
-	if (!py->compare)
+	/* With --no-cache nothing was remembered: the runtime itself says who holds the GIL. */
+	if (!py->plain)
 		cpu->counters[RPROF_COUNT_STATE_HITS]++;
 	return py->stop != RPROF_STOP_NONE;
 }

@@ -37,6 +37,7 @@ struct analysis {
 	struct pythons *pythons;	/* NULL: --python=off */
 	struct ksyms *ksyms;
 	struct python_codes *python_codes;
+	struct python_recent python_recent;
 	struct resolver *resolver;
 	struct processes *processes;
 	struct profile *profile;
@@ -75,6 +76,7 @@ static struct located *locate(struct analysis *a, const struct rprof_stack *s)
 	struct located *l = locate_stack(s, processes_space(a->processes, s), a->modules, a->jits);
 	const struct located_python python = {
 		.codes = a->python_codes,
+		.recent = &a->python_recent,
 		.strings = resolver_strings(a->resolver),
 		.style = &a->c.style,
 		.interpreter = a->pythons ? pythons_module(a->pythons, s->tgid) : 0,

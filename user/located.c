@@ -80,6 +80,7 @@ struct located *locate_stack(const struct rprof_stack *s, const struct space *sp
 static int name_python(const struct located *l, const struct rprof_python_frame *f,
 		       const struct located_python *python, const char **name)
 {
+	struct python_recent_name *at;
 	struct python_place place;
 	int err;
 
@@ -88,12 +89,16 @@ static int name_python(const struct located *l, const struct rprof_python_frame 
 		return 1;
 	if (f->where & RPROF_PY_SHIM)
 		return 0;
+	at = python_recent_at(python->recent, l->tgid, f, name);
+	if (*name)
+		return 0;
 	err = python_codes_find(python->codes, l->tgid, f, &place);
 	if (err)
 		return err == -ENOMEM ? err : 0;
 	if (python_is_cleanup(&place))
 		return 1;
 	*name = python_name(python->strings, python->style, &place);
+	python_recent_put(at, l->tgid, f, *name);
 	return *name ? 0 : -ENOMEM;
 }
 
@@ -118,6 +123,7 @@ int located_add_python(struct located *l, const struct rprof_stack *s,
 		drop_python(l);
 		return -ENOMEM;
 	}
+	python_recent_begin(python->recent, python_codes_changes(python->codes));
 	for (size_t i = 0; i < s->n_python; i++) {
 		int err = name_python(l, &frames[i], python, &l->python_names[l->n_python]);
 

@@ -70,6 +70,7 @@ struct located_python {
 	struct strset *strings;		/* where they are interned */
 	const struct python_style *style;
 	__u32 interpreter;		/* pythons_module() */
+	struct python_recent *recent;
 };
 
 /*

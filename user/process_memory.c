@@ -57,6 +57,7 @@ static struct {
 	struct idmap waited;	/* tgid -> ms that it held up the reader, in this period */
 	__u64 period_ns;	/* its begin */
 	bool said;		/* that there is no reader */
+	pid_t owner;		/* whose exit() ends it: not that of a child of ours */
 } reader;
 
 /* Until the other end is closed. Behind fork(): nothing that is not async-signal-safe. */
@@ -99,6 +100,15 @@ static int fork_reader(void)
 	return 0;
 }
 
+/* With us, and not a moment later: a reader that can be ended is. */
+static void end_reader(void)
+{
+	if (!reader.request || reader.owner != getpid())
+		return;
+	kill(reader.pid, SIGKILL);
+	waitpid(reader.pid, NULL, 0);
+}
+
 static int make_reader(void)
 {
 	void *shared;
@@ -106,6 +116,8 @@ static int make_reader(void)
 
 	if (reader.n_started == MAX_READERS)
 		return -ECHILD;
+	if (!reader.n_started && !atexit(end_reader))
+		reader.owner = getpid();
 	shared = mmap(NULL, sizeof(*reader.request), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)

@@ -33,6 +33,7 @@ struct python_codes {
 	struct python_codes_stats stats;
 	struct idmap spent;	/* tgid -> ns that its objects took in this period */
 	__u64 period_ns;	/* its begin */
+	__u64 changes;
 };
 
 struct python_codes *python_codes_new(const struct python_codes_config *config)
@@ -63,6 +64,12 @@ void python_codes_free(struct python_codes *c)
 void python_codes_forget(struct python_codes *c, __u32 tgid)
 {
 	python_known_forget(c->known, tgid);
+	c->changes++;
+}
+
+__u64 python_codes_changes(const struct python_codes *c)
+{
+	return c->changes;
 }
 
 static __u32 spent(const struct python_codes *c, __u32 tgid)
@@ -234,6 +241,7 @@ int python_codes_add(struct python_codes *c, const struct rprof_code *code)
 	c->stats.records++;
 	if (before && before->is_known && before->execs == code->execs)
 		return 0;
+	c->changes += before != NULL;
 	captured = parts_of(code, &whole, &placed);
 	if (whole)
 		return remember(c, &k, &captured);

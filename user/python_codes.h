@@ -51,6 +51,9 @@ int python_codes_find(struct python_codes *c, __u32 tgid, const struct rprof_pyt
 /* A new image, or the end: its addresses mean nothing any more. */
 void python_codes_forget(struct python_codes *c, __u32 tgid);
 
+/* Another number when a frame may have another name than before. */
+__u64 python_codes_changes(const struct python_codes *c);
+
 struct python_codes_stats {
 	__u64 records;		/* CODE records taken */
 	__u64 completed;	/* whose long parts were read from the process, */

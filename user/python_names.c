@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rprof/stop.h"
+#include "rprof/record.h"
+
 #include "python_codes.h"
 #include "strset.h"
 
@@ -78,6 +81,39 @@ const char *python_name(struct strset *strings, const struct python_style *style
 	name = strset_add(strings, text);
 	free(text);
 	return name;
+}
+
+struct python_recent_name *python_recent_at(struct python_recent *r, __u32 tgid,
+					    const struct rprof_python_frame *f, const char **name)
+{
+	__u64 h = (f->code ^ (__u64)f->where << 32 ^ f->fingerprint) * 0x9e3779b97f4a7c15ULL;
+	struct python_recent_name *at = &r->names[(h >> 40) % PYTHON_RECENT];
+
+	*name = at->code == f->code && at->tgid == tgid && at->fingerprint == f->fingerprint &&
+				at->where == f->where ?
+			at->name :
+			NULL;
+	return at;
+}
+
+void python_recent_put(struct python_recent_name *at, __u32 tgid,
+		       const struct rprof_python_frame *f, const char *name)
+{
+	*at = (struct python_recent_name){
+		.code = f->code,
+		.tgid = tgid,
+		.fingerprint = f->fingerprint,
+		.where = f->where,
+		.name = name,
+	};
+}
+
+void python_recent_begin(struct python_recent *r, __u64 changes)
+{
+	if (r->changes == changes)
+		return;
+	memset(r, 0, sizeof(*r));
+	r->changes = changes;
 }
 
 bool python_is_cleanup(const struct python_place *place)

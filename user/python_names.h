@@ -3,9 +3,11 @@
 #ifndef RPROF_PYTHON_NAMES_H
 #define RPROF_PYTHON_NAMES_H
 
+#include <linux/types.h>
 #include <stdbool.h>
 
 struct python_place;
+struct rprof_python_frame;
 struct strset;
 
 struct python_style {
@@ -24,6 +26,26 @@ struct python_style {
  */
 const char *python_name(struct strset *strings, const struct python_style *style,
 			const struct python_place *place);
+
+/* The names of the last frames: stacks are new by few of theirs. */
+#define PYTHON_RECENT 4096u
+
+struct python_recent {
+	__u64 changes;		/* python_codes_changes() when they were taken */
+	struct python_recent_name {
+		__u64 code;
+		__u32 tgid, fingerprint, where;
+		const char *name;	/* interned; NULL: free */
+	} names[PYTHON_RECENT];
+};
+
+/* The place of a frame; .name counts if the rest is the frame's. Never NULL. */
+struct python_recent_name *python_recent_at(struct python_recent *r, __u32 tgid,
+					    const struct rprof_python_frame *f, const char **name);
+void python_recent_put(struct python_recent_name *at, __u32 tgid,
+		       const struct rprof_python_frame *f, const char *name);
+/* Before a stack: names of code objects that were forgotten since do not count. */
+void python_recent_begin(struct python_recent *r, __u64 changes);
 
 /*
  * Not a frame of the program: the interpreter's own code object behind a call of a class

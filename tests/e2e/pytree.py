@@ -52,7 +52,9 @@ def sampled(interpreter, *options, samples):
 
 
 def judge(interpreter, verdict, stats):
-    matched = stats["matched"]
+    # What the ring or the time at the end lost is told by the account (accounting.py, pyharmless.py);
+    # here nearly every stack is a new one.
+    matched = stats["received"]
     note(f"{interpreter}: {verdict}; {stats['missed']} missed, {marked(stats)} marked, "
          f"{stats.get('unknown Python frames', 0)} frames unknown")
     expect(not verdict.impossible, f"impossible edges: {verdict.impossible.most_common(10)}")
@@ -81,7 +83,7 @@ def no_edge_is_impossible(interpreter):
 def nor_without_the_cache(interpreter):
     verdict, stats = sampled(interpreter, "--no-cache", samples=wanted(interpreter.name))
     judge(interpreter, verdict, stats)
-    expect(stats["thread state hits"] == 0, "--no-cache used what was remembered")
+    expect(not stats.get("thread state hits"), "--no-cache used what was remembered")
 
 
 if __name__ == "__main__":

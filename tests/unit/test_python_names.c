@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <linux/types.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "rprof/stop.h"
+#include "rprof/record.h"
 
 #include "python_codes.h"
 #include "python_names.h"
@@ -91,6 +95,32 @@ static void long_texts_are_cut_between_characters(void **state)
 	assert_string_equal(text + strlen(text) - 5, "\xc3\xa9:5)");
 }
 
+static void names_of_the_last_frames_are_kept_until_code_is_forgotten(void **state)
+{
+	static struct python_recent recent;
+	const struct rprof_python_frame f = { 0x7f0000001000ULL, 7, 12 };
+	struct rprof_python_frame other = f;
+	const char *found;
+
+	python_recent_begin(&recent, 1);
+	python_recent_put(python_recent_at(&recent, 5, &f, &found), 5, &f, "name");
+	python_recent_begin(&recent, 1);
+	python_recent_at(&recent, 5, &f, &found);
+	assert_string_equal(found, "name");
+	python_recent_at(&recent, 6, &f, &found);
+	assert_null(found);
+	other.where = 13;
+	python_recent_at(&recent, 5, &other, &found);
+	assert_null(found);
+	other = f;
+	other.fingerprint = 8;
+	python_recent_at(&recent, 5, &other, &found);
+	assert_null(found);
+	python_recent_begin(&recent, 2);
+	python_recent_at(&recent, 5, &f, &found);
+	assert_null(found);
+}
+
 static void interpreters_own_code_is_told_from_a_program_s(void **state)
 {
 	assert_true(python_is_cleanup(&(struct python_place){ "__init__", "__init__", 0, false }));
@@ -115,6 +145,7 @@ int main(void)
 		cmocka_unit_test(line_that_is_not_known_is_left_out),
 		cmocka_unit_test(line_of_jitted_code_is_about),
 		cmocka_unit_test(long_texts_are_cut_between_characters),
+		cmocka_unit_test(names_of_the_last_frames_are_kept_until_code_is_forgotten),
 		cmocka_unit_test(interpreters_own_code_is_told_from_a_program_s),
 	};
 

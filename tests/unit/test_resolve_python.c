@@ -48,6 +48,7 @@ static struct {
 	const struct space *space;
 	struct resolver *resolver;
 	struct python_codes *codes;
+	struct python_recent recent;
 	struct python_style style;
 	char *eval, *list_sort, *gc, *visit, *start, *lost, *ext;
 	__u32 interpreter;
@@ -94,6 +95,7 @@ static struct located *locate(void)
 	} sent;
 	const struct located_python how = {
 		.codes = t.codes,
+		.recent = &t.recent,
 		.strings = resolver_strings(t.resolver),
 		.style = &t.style,
 		.interpreter = t.known ? t.interpreter : 0,
@@ -102,6 +104,8 @@ static struct located *locate(void)
 	const size_t n_python = r.s.n_python * sizeof(*r.python);
 	struct located *l;
 
+	/* Style and resolver are others in each test. */
+	memset(&t.recent, 0, sizeof(t.recent));
 	sent.s = r.s;
 	sent.s.h.type = RPROF_RECORD_STACK;
 	sent.s.h.len = (__u32)(sizeof(r.s) + n_native + n_python);
