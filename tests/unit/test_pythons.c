@@ -308,7 +308,8 @@ static void an_interpreter_that_runs_is_found(void **state)
 	pythons_stats(s.pythons, &stats);
 	assert_true(stats.found == 1 && !stats.refused);
 	/* Another image: found once more. */
-	assert_int_equal(look(&s, pid, 1), PYTHONS_FOUND);
+	look(&s, pid, 1);
+	assert_int_equal(wait_for(&s, pid, PYTHONS_FOUND), PYTHONS_FOUND);
 	pythons_stats(s.pythons, &stats);
 	assert_true(stats.found == 2);
 	/* A child is what its parent is, before anybody has looked. */
