@@ -297,7 +297,7 @@ __noinline int python_step(u32 slot)
 	struct py_scratch *py = py_at(slot);
 	struct scratch *s = scratch_at(slot);
 	u64 frame, previous, owner = 0;
-	bool entry = false;
+	bool entry = false, unlinked;
 	int at;
 
 	if (!py || !s)
@@ -340,9 +340,11 @@ __noinline int python_step(u32 slot)
 	} else if (python_frame(s, py, slot, at, owner)) {
 		return 1;
 	}
+	/* What says that it is an entry may be of another frame, too. */
+	unlinked = may_be_unlinked(py, owner);
 	if (entry && leave_cframe(py, slot, previous))
 		return 1;
-	if (!entry && may_be_unlinked(py, owner))
+	if (unlinked)
 		py->unlinked = frame;
 	if (previous == frame) {
 		py->stop = RPROF_STOP_BAD_FRAME;

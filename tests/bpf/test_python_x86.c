@@ -196,6 +196,22 @@ static void put_frame_size(u64 code, u64 size)
 		py_half(line + 8, size / 8);
 }
 
+/* All of it may be of the first frame of an activation that was there before. */
+static void expect_stale_entry_unlinked(const struct py_frame *f)
+{
+	const u64 previous = py_peek(f->addr + py.p.f_previous);
+	const u8 yes = 1, no = 0;
+	struct py_seen seen;
+
+	host_poke(f->addr + py.p.f_previous, 0);
+	host_poke_bytes(f->addr + py.p.f_entry, &yes, 1);
+	seen = py_sample();
+	assert_int_equal(seen.stop, RPROF_STOP_UNLINKED);
+	assert_int_equal(seen.python[0].code, f->code);
+	host_poke(f->addr + py.p.f_previous, previous);
+	host_poke_bytes(f->addr + py.p.f_entry, &no, 1);
+}
+
 static void instructions(u32 version)
 {
 	const struct py_frame *f;
@@ -216,6 +232,8 @@ static void instructions(u32 version)
 	first = f->code + py.p.co_code;
 	put_instr(f, first - 2);
 	/* It may be the current frame already and have no caller yet. */
+	if (py_has(RPROF_PYTHON_IS_ENTRY))
+		expect_stale_entry_unlinked(f);
 	if (py_has(RPROF_PYTHON_CFRAME)) {
 		expect_unlinked();
 		put_frame_size(f[-1].code, f->addr - f[-1].addr + 8);
