@@ -258,10 +258,14 @@ static __always_inline int python_frame(struct scratch *s, struct py_scratch *py
  * (Debian's 3.11 does): until it has run an instruction, what stands there may be of another frame.
  * Later versions write in order; all of 3.13 to 3.15 that were looked at do.
  */
-static __always_inline bool may_be_unlinked(const struct py_scratch *py, u64 owner)
+static __always_inline bool may_be_unlinked(const struct py_scratch *py, u64 owner, u64 previous)
 {
-	return (py->p.flags & RPROF_PYTHON_CFRAME) && py->at == 1 && !owner &&
-	       (py->where & RPROF_PY_NOT_STARTED);
+	if (!(py->p.flags & RPROF_PYTHON_CFRAME) || py->at != 1)
+		return false;
+	/* A generator that is suspended has no caller: it is about to get one, or had one just now. */
+	if (owner == OWNER_GENERATOR)
+		return !previous;
+	return !owner && (py->where & RPROF_PY_NOT_STARTED);
 }
 
 /*
@@ -341,7 +345,7 @@ __noinline int python_step(u32 slot)
 		return 1;
 	}
 	/* What says that it is an entry may be of another frame, too. */
-	unlinked = may_be_unlinked(py, owner);
+	unlinked = may_be_unlinked(py, owner, previous);
 	if (entry && leave_cframe(py, slot, previous))
 		return 1;
 	if (unlinked)

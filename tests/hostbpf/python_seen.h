@@ -127,6 +127,9 @@ static inline u32 py_ending(const struct py_stack *s)
 
 	if (!s->n || py_has(RPROF_PYTHON_BASE_FRAME | RPROF_PYTHON_FRAME_OBJECTS))
 		return RPROF_STOP_END;
+	/* A generator without a caller is one that is suspended, or about to be. */
+	if (s->n == 1 && root->kind == PY_GENERATOR && py_has(RPROF_PYTHON_CFRAME))
+		return RPROF_STOP_UNLINKED;
 	return root->kind == PY_SHIM || root->entry ? RPROF_STOP_END : RPROF_STOP_BAD_FRAME;
 }
 
