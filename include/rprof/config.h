@@ -101,6 +101,7 @@ struct rprof_table {
 #define RPROF_MAPPING_EXEC 1u		/* executable */
 #define RPROF_MAPPING_STACK 2u		/* private, writable: a stack may lie in it */
 #define RPROF_MAPPING_GROWSDOWN 4u	/* [stack]: its start may have moved down since */
+#define RPROF_MAPPING_VDSO 8u		/* the kernel's own code in the process */
 
 /* Element of rprof_mappings: [start, end) of an address space. */
 struct rprof_mapping {

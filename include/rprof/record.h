@@ -47,6 +47,13 @@ struct rprof_sample {
  * addresses in executable memory. SP and SP8: the instruction at pc proves that this word is the
  * return address. WORD_SP, WORD_SP8: nothing is proven; the word is the caller exactly if the file's
  * CFI at pc says CFA = sp + 8 (sp + 16), and analysis drops it otherwise.
+ *
+ * s390x: such words are r14 (RA: the instruction at pc proves that it is the return address; WORD_RA:
+ * nothing is proven) and the one at [sp + 112], its place in the caller's save area (WORD_SLOT). If
+ * the file's CFI at pc says that the return address is in r14 while CFA is above sp + 160, the frame
+ * is up but r14 was not saved: r14 is the caller, and stands for the first CHAIN frame, whose
+ * return address is a stale word. CHAIN_REG is a CHAIN frame found by the register that the
+ * instructions at pc are about to store at [sp], since the frame is allocated and not linked yet.
  */
 enum rprof_how {
 	RPROF_HOW_PC = 0,		/* the interrupted pc */
@@ -56,6 +63,10 @@ enum rprof_how {
 	RPROF_HOW_WORD_SP = 4,		/* candidate at [sp] */
 	RPROF_HOW_WORD_SP8 = 5,		/* candidate at [sp + 8] */
 	RPROF_HOW_SIGNAL = 6,		/* the pc that a signal interrupted, from its signal frame */
+	RPROF_HOW_RA = 7,		/* return address in its register, proven by the code at pc */
+	RPROF_HOW_WORD_RA = 8,		/* candidate in that register */
+	RPROF_HOW_WORD_SLOT = 9,	/* candidate in the register's place in the save area at sp */
+	RPROF_HOW_CHAIN_REG = 10,	/* by the back chain that is about to be stored */
 	RPROF_HOW_MAX
 };
 
@@ -63,6 +74,14 @@ enum rprof_how {
 #define RPROF_NATIVE_HOW 0xffULL	/* mask of enum rprof_how */
 #define RPROF_NATIVE_UNCHECKED 0x100ULL	/* in no known mapping: analysis checks "executable?" */
 #define RPROF_NATIVE_UNBOUND 0x200ULL	/* the mapping that the stack lies in was not known */
+/*
+ * No frame, and the last entry: the walk stopped with FAULT at the frame at address .pc. Bits 16 up:
+ * .pc minus the address of the frame before, whose link to it was read: [fp] on x86-64, [sp] on s390x
+ * (0: the link is in no memory). Analysis may read the rest from the process, and then that link and
+ * its return address again: if both are as they were, it is of the same stack (DESIGN 4).
+ */
+#define RPROF_NATIVE_NEXT 0x400ULL
+#define RPROF_NATIVE_NEXT_SHIFT 16
 
 struct rprof_native_frame {
 	__u64 pc;
@@ -72,7 +91,11 @@ struct rprof_native_frame {
 /* Bits of rprof_python_frame.where: the flags of a Python frame, above the instruction. */
 #define RPROF_PY_INSTR 0x00ffffffu	/* mask: index of the instruction, in code units of 2 bytes */
 #define RPROF_PY_SHIM 0x01000000u	/* no frame: the evaluator was entered here. See below */
-#define RPROF_PY_NEXT 0x02000000u	/* no frame: the walk stopped before it; .code: its address */
+/*
+ * No frame: the walk stopped before it; .code: its address. A second one may follow it: the address
+ * of the last frame that was read, which links to it, for who completes the stack (FAULT).
+ */
+#define RPROF_PY_NEXT 0x02000000u
 #define RPROF_PY_GENERATOR 0x04000000u	/* of a generator or coroutine */
 #define RPROF_PY_NOT_STARTED 0x08000000u /* no instruction of it was run: its first line */
 #define RPROF_PY_NO_INSTR 0x10000000u	/* the instruction is not known: no line */
