@@ -18,6 +18,7 @@
 #define ARCH_ELF_MACHINE EM_X86_64
 #define ARCH_ELF_DATA ELFDATA2LSB
 #define ARCH_AUDIT AUDIT_ARCH_X86_64	/* of seccomp */
+#define ARCH_NO_HARDWARE_EVENTS ""
 #define ARCH_THREAD_POINTER "fsbase" /* of struct thread_struct, arch/x86/include/asm/processor.h */
 #define ARCH_REG_FP 6		/* rbp */
 #define ARCH_REG_SP 7		/* rsp */
@@ -61,6 +62,10 @@ static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 v
 #define ARCH_ELF_MACHINE EM_S390
 #define ARCH_ELF_DATA ELFDATA2MSB
 #define ARCH_AUDIT AUDIT_ARCH_S390X
+/* arch/s390/kernel/perf_cpum_sf.c: perf_push_sample() clears all registers but the PSW. */
+#define ARCH_NO_HARDWARE_EVENTS                                                                    \
+	"the hardware sampler of s390x tells no registers but the program counter, so no stack: "  \
+	"cpu-clock does"
 #define ARCH_THREAD_POINTER "acrs" /* 0 and 1, the halves; arch/s390/include/asm/processor.h */
 #define ARCH_REG_FP 11		/* r11, when there is one */
 #define ARCH_REG_SP 15		/* r15 */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch.h"
 #include "escape.h"
 #include "options_table.h"
 #include "quantity.h"
@@ -31,7 +32,7 @@
 /* Subcommands and options that are planned, so that their error is not "unknown". */
 static const char *const later_commands[] = { "dump", "top", "report", "diff" };
 static const char *const later_options[] = {
-	"-e", "--event", "--mode", "--cgroup", "-i", "--idle", "-g", "--gil",
+	"--mode", "--cgroup", "-i", "--idle", "-g", "--gil",
 };
 
 static bool in_list(const char *word, const char *const *list, size_t n)
@@ -144,6 +145,19 @@ static int take_python(struct options *o, const char *what, const char *value)
 	return fail_value(o, what, value, "expected auto, off or require");
 }
 
+/* perf's names of what counts cycles: the first that users of it will try. */
+static int take_event(struct options *o, const char *what, const char *value)
+{
+	static const char *const cycles[] = { "cycles", "cpu-cycles", "instructions" };
+	const char *why = ARCH_NO_HARDWARE_EVENTS;
+
+	if (!strcmp(value, "cpu-clock"))
+		return 0;
+	if (*why && in_list(value, cycles, ARRAY_SIZE(cycles)))
+		return fail_value(o, what, value, why);
+	return fail_value(o, what, value, "not in this version (cpu-clock is)");
+}
+
 static int take_value(struct options *o, int id, const char *what, const char *value)
 {
 	switch (id) {
@@ -151,6 +165,8 @@ static int take_value(struct options *o, int id, const char *what, const char *v
 		return take_ids(o, what, value, &o->pids, &o->n_pids);
 	case OPT_TID:
 		return take_ids(o, what, value, &o->tids, &o->n_tids);
+	case OPT_EVENT:
+		return take_event(o, what, value);
 	case OPT_FREQUENCY:
 		if (quantity_hz(value, &o->frequency))
 			return fail_value(o, what, value, "expected " QUANTITY_HZ_ALLOWED);

@@ -37,6 +37,8 @@ static struct poptOption target_rows[] = {
 };
 
 static struct poptOption sampling_rows[] = {
+	{ "event",	 'e', VALUE,		 NULL, OPT_EVENT,
+	  "cpu-clock: samples of CPU time; the only one in this version", "EVENT" },
 	{ "frequency",	 'F', VALUE,		 NULL, OPT_FREQUENCY,
 	  "samples per second of CPU time; also -r, --rate; 99 if not given, 1khz, 4.5khz", "HZ" },
 	{ "rate",	 'r', VALUE | HIDDEN,	 NULL, OPT_FREQUENCY, NULL, "HZ" },

@@ -219,11 +219,26 @@ static void bare_format_of_bcc_is_explained(void **state)
 		     "the default here: leave it out)");
 }
 
+static void only_cpu_clock_is_sampled(void **state)
+{
+	assert_int_equal(parse("-p 1 -e cpu-clock"), 0);
+	assert_error("-p 1 -e", "-e: needs a value: EVENT");
+#if defined(__s390x__)
+	assert_error("-p 1 --event cycles",
+		     "-e, --event \"cycles\": the hardware sampler of s390x tells no registers but "
+		     "the program counter, so no stack: cpu-clock does");
+#else
+	assert_error("-p 1 --event cycles",
+		     "-e, --event \"cycles\": not in this version (cpu-clock is)");
+#endif
+}
+
 static void options_we_do_not_have_are_named(void **state)
 {
 	assert_error("-p 1 --bogus", "option \"--bogus\": unknown (rprof-bpf --help lists them)");
 	assert_error("-p 1 -Z", "option \"-Z\": unknown (rprof-bpf --help lists them)");
-	assert_error("-p 1 -e cycles", "option \"-e\": not in this version");
+	assert_error("-p 1 -e page-faults",
+		     "-e, --event \"page-faults\": not in this version (cpu-clock is)");
 	assert_error("-p 1 --mode wall", "option \"--mode\": not in this version");
 	assert_error("dump -p 1",
 		     "subcommand \"dump\": not in this version (record and check are)");
@@ -305,6 +320,7 @@ int main(void)
 		cmocka_unit_test(contradictions_are_refused),
 		cmocka_unit_test(bad_values_are_named_with_what_is_allowed),
 		cmocka_unit_test(bare_format_of_bcc_is_explained),
+		cmocka_unit_test(only_cpu_clock_is_sampled),
 		cmocka_unit_test(options_we_do_not_have_are_named),
 		cmocka_unit_test(errors_are_one_printable_line),
 		cmocka_unit_test(help_and_version_need_no_target),
