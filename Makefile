@@ -43,10 +43,12 @@ endif
 
 BPF_CFLAGS := -target $(BPF_TARGET) -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter -Werror \
 	-D__TARGET_ARCH_$(ARCH) -DBPF_NO_PRESERVE_ACCESS_INDEX -Iinclude -Ibpf -Ivmlinux/$(ARCH)
-# With frame pointers: -a samples us too.
-USER_CFLAGS = -std=gnu11 -fno-omit-frame-pointer -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' $(WARNINGS) $(INCLUDES) \
+# What makes frames that can be walked, those of functions that call nothing, too.
+FRAMES := $(if $(filter s390,$(ARCH)),-mbackchain,-fno-omit-frame-pointer -mno-omit-leaf-frame-pointer)
+
+# With frame pointers, or what the machine has instead: -a samples us too.
+USER_CFLAGS = -std=gnu11 $(firstword $(FRAMES)) -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' $(WARNINGS) $(INCLUDES) \
 	-I$(B) $(LIB_CFLAGS)
-ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 # maps.bpf.c first: the linker of libbpf 1.1 wants a definition before its uses.
 BPF_SOURCES := bpf/maps.bpf.c $(filter-out bpf/maps.bpf.c,$(wildcard bpf/*.bpf.c))
@@ -54,13 +56,23 @@ BPF_OBJECTS := $(BPF_SOURCES:bpf/%.bpf.c=$(B)/bpf/%.o)
 USER_SOURCES := $(wildcard user/*.c)
 USER_OBJECTS := $(USER_SOURCES:%.c=$(B)/%.o)
 
-# Everything but main, with sanitizers: what the unit tests link with.
+# Everything but main, with sanitizers: what the unit tests link with. User-mode qemu, which runs
+# what is built for another machine, bears none.
+ifeq ($(SYSROOT),)
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 TEST_OBJECTS := $(filter-out $(B)/asan/user/main.o,$(USER_SOURCES:%.c=$(B)/asan/%.o))
+else
+TEST_OBJECTS := $(filter-out $(B)/user/main.o,$(USER_OBJECTS))
+endif
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(wildcard tests/unit/test_*.c))
-WALKER_TESTS := $(patsubst tests/bpf/%.c,$(B)/tests/bpf/%,$(wildcard tests/bpf/test_*.c))
+# The walker of each machine, on one with its byte order; x86's memory images are little-endian.
+WALKER_SOURCES := $(wildcard tests/bpf/test_*$(if $(filter s390,$(ARCH)),_s390).c)
+WALKER_TESTS := $(WALKER_SOURCES:tests/bpf/%.c=$(B)/tests/bpf/%)
 KERNEL_TESTS := $(patsubst tests/kernel/%.c,$(B)/tests/kernel/%,$(wildcard tests/kernel/*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-WORKLOADS := $(B)/workloads/rprofdemo.abi3.so
+WORKLOADS := $(if $(SYSROOT),,$(B)/workloads/rprofdemo.abi3.so)
+# Of another machine: tests/suites runs these, and they run the tests under qemu.
+QEMU_TESTS := $(if $(SYSROOT),$(patsubst $(B)/tests/%,$(B)/tests/qemu-%,$(UNIT_TESTS) $(WALKER_TESTS)))
 
 ifeq ($(V),1)
 msg =
@@ -84,8 +96,8 @@ BUILD = $(AS_USER) $(MAKE) --no-print-directory
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all demo test test-full check unit fuzz vm install uninstall clean help format \
-	workloads tests fuzzers deps-build deps-demo deps-test
+.PHONY: all demo test test-full check unit fuzz vm vm-shell install uninstall clean help format \
+	workloads tests fuzzers deps-build deps-demo deps-test deps-vm
 
 ifneq ($(AS_USER),)
 # As root by sudo: what builds runs again as the user.
@@ -131,8 +143,8 @@ $(B)/rprof-bpf: $(USER_OBJECTS)
 $(B)/workloads/%.abi3.so: tests/workloads/%.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
-		$(WARNINGS) $(shell $(PKG_CONFIG) --cflags python3) -fPIC -shared -MMD -MP -MF $@.d $< -o $@
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g $(FRAMES) $(WARNINGS) \
+		$(shell $(PKG_CONFIG) --cflags python3) -fPIC -shared -MMD -MP -MF $@.d $< -o $@
 
 workloads: $(WORKLOADS)
 
@@ -142,10 +154,16 @@ $(B)/asan/user/%.o: user/%.c
 	$(call msg,CC-ASAN,$<)
 	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(ASAN) $(USER_CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/tests/unit/%: tests/unit/%.c $(TEST_OBJECTS)
+# An archive: each test gets what it needs, which is seldom all.
+$(B)/tests/user.a: $(TEST_OBJECTS)
+	@mkdir -p $(@D)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(shell $(CC) -print-prog-name=ar) rcs $@ $^
+
+$(B)/tests/unit/%: tests/unit/%.c $(B)/tests/user.a
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
-	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(ASAN) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(TEST_OBJECTS) \
+	$(Q)$(CC) $(CPPFLAGS) -O1 -g $(ASAN) $(USER_CFLAGS) -MMD -MP -MF $@.d $< $(B)/tests/user.a \
 		-o $@ $(LIBS) -lcmocka
 
 # The kernel side as host C over memory images: the same sources, headers that shadow the kernel's
@@ -155,15 +173,33 @@ HOSTBPF_FILES := $(BPF_SOURCES) $(wildcard bpf/*.h bpf/arch/*.h tests/hostbpf/*.
 	tests/hostbpf/bpf/*.h include/rprof/*.h)
 $(B)/tests/bpf/test_fuzz_x86: tests/fuzz/fuzz_walk_x86.c
 $(B)/tests/bpf/test_python_fuzz_x86: tests/fuzz/fuzz_walk_python.c
-$(B)/tests/bpf/%: tests/bpf/%.c $(HOSTBPF_FILES)
-	@mkdir -p $(@D)
-	$(call msg,TEST,$@)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g $(ASAN) $(WARNINGS) -Wno-unknown-pragmas \
-		$(if $(findstring s390,$@),-D__TARGET_ARCH_s390,-D__TARGET_ARCH_x86) $(HOSTBPF) \
-		$< $(BPF_SOURCES) tests/hostbpf/hostbpf.c -o $@ -lcmocka
+HOSTBPF_SOURCES := $(BPF_SOURCES) tests/hostbpf/hostbpf.c
+HOSTBPF_CC = $(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g $(ASAN) $(WARNINGS) -Wno-unknown-pragmas \
+	-D__TARGET_ARCH_$(1) $(HOSTBPF)
+
+# $(1): the machine whose walker it is.
+define hostbpf
+HOSTBPF_$(1) := $$(patsubst %.c,$$(B)/hostbpf/$(1)/%.o,$$(notdir $$(HOSTBPF_SOURCES)))
+
+$$(B)/hostbpf/$(1)/%.o: bpf/%.c $$(HOSTBPF_FILES)
+	@mkdir -p $$(@D)
+	$$(call msg,CC-HOST,$(1) $$<)
+	$$(Q)$$(call HOSTBPF_CC,$(1)) -c $$< -o $$@
+
+$$(B)/hostbpf/$(1)/%.o: tests/hostbpf/%.c $$(HOSTBPF_FILES)
+	@mkdir -p $$(@D)
+	$$(call msg,CC-HOST,$(1) $$<)
+	$$(Q)$$(call HOSTBPF_CC,$(1)) -c $$< -o $$@
+
+$$(B)/tests/bpf/%_$(1): tests/bpf/%_$(1).c $$(HOSTBPF_$(1)) $$(HOSTBPF_FILES)
+	@mkdir -p $$(@D)
+	$$(call msg,TEST,$$@)
+	$$(Q)$$(call HOSTBPF_CC,$(1)) $$< $$(HOSTBPF_$(1)) -o $$@ -lcmocka
+endef
+$(foreach machine,x86 s390,$(eval $(call hostbpf,$(machine))))
 
 # Loads every program; runs in virtual machines as well, so without sanitizers.
-KERNEL_TEST_OBJECTS := $(patsubst %,$(B)/user/%.o,array btf_file kernel log)
+KERNEL_TEST_OBJECTS := $(patsubst %,$(B)/user/%.o,array btf_file kernel log proc task_layout)
 $(B)/tests/kernel/%: tests/kernel/%.c $(B)/rprof.skel.h $(KERNEL_TEST_OBJECTS)
 	@mkdir -p $(@D)
 	$(call msg,TEST,$@)
@@ -195,7 +231,11 @@ $(B)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJECTS)
 
 fuzzers: $(FUZZERS)
 
-tests: all workloads $(UNIT_TESTS) $(WALKER_TESTS) $(KERNEL_TESTS)
+$(B)/tests/qemu-%: $(B)/tests/% Makefile
+	@mkdir -p $(@D)
+	$(Q)printf '#!/bin/sh\nexec tests/qemu-user %s "$$@"\n' $< > $@ && chmod +x $@
+
+tests: all workloads $(UNIT_TESTS) $(WALKER_TESTS) $(KERNEL_TESTS) $(QEMU_TESTS)
 
 FUZZ_SECONDS ?= 30
 fuzz: $(FUZZERS) ## run every fuzz target for FUZZ_SECONDS=30 on its seed corpus
@@ -223,6 +263,8 @@ deps-demo:
 	$(Q)scripts/deps.sh demo
 deps-test:
 	$(Q)scripts/deps.sh build test $(if $(filter 0,$(VM)),,vm)
+deps-vm:
+	$(Q)scripts/deps.sh build vm
 
 demo: deps-demo ## set up, build, profile a bundled workload, or PID=N, for DURATION=5
 	$(Q)$(BUILD) -j$$(nproc) all workloads
@@ -234,11 +276,15 @@ test: deps-test ## set up, build, run the tests (root; CI runs this); VM=0: no v
 
 test-full: deps-test ## everything an issue is closed on: long runs, fresh root, virtual machines
 	$(Q)$(BUILD) -j$$(nproc) tests fuzzers
+	$(Q)$(BUILD) -j$$(nproc) ARCH=s390 tests
 	$(Q)RPROF_FULL=1 tests/run full
 
-KERNEL ?= amd64-5.10
-vm: all ## boot one kernel in a virtual machine and test in it: KERNEL=amd64-5.10|s390x-6.12|...
-	$(Q)tests/e2e/kernels.py $(KERNEL)
+# Neither needs root.
+vm: deps-vm ## boot kernels in virtual machines and test in them: all, or KERNEL="s390x-6.12 ..."
+	$(Q)RPROF_FULL=1 $(AS_USER) tests/e2e/kernels.py $(KERNEL)
+
+vm-shell: deps-vm ## a prompt in one of them, with all that is tested there: KERNEL=s390x-6.12
+	$(Q)$(AS_USER) tests/e2e/kernels.py --shell $(or $(KERNEL),s390x-6.12)
 
 install: all ## install program, man page and completion under DESTDIR/PREFIX
 	install -D -m 755 build/$(HOST_ARCH)/rprof-bpf $(DESTDIR)$(PREFIX)/sbin/rprof-bpf

@@ -90,9 +90,28 @@ static __always_inline u64 stack_id(struct scratch *s, u32 slot)
 	return s->hash;
 }
 
-/* Wake user space only when it is late: a wake-up is a self-interrupt of 5 us (bpf-limits.md 10). */
-static __always_inline u64 ring_flags(void)
+/* Is there more of it that user space may read? It must do so at once. */
+static __always_inline bool is_cut(const struct scratch *s)
 {
+	return s->stack.stop_native == RPROF_STOP_FAULT || s->stack.stop_python == RPROF_STOP_FAULT;
+}
+
+/* rprof_sample.faults of a stack that is cut. */
+static __always_inline u32 faults_so_far(void)
+{
+	u64 task = bpf_get_current_task(), n[2]; /* minor, major */
+
+	if (!rprof_config.task_faults ||
+	    bpf_probe_read_kernel(n, sizeof(n), (void *)(task + rprof_config.task_faults)))
+		return 0;
+	return n[0] + n[1] + 1;
+}
+
+/* Wake user space only when it is late: a wake-up is a self-interrupt of 5 us (bpf-limits.md 10). */
+static __always_inline u64 ring_flags(const struct scratch *s)
+{
+	if (is_cut(s))
+		return BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_query(&rprof_ring, BPF_RB_AVAIL_DATA) >= rprof_config.ring_quarter)
 		return BPF_RB_FORCE_WAKEUP;
 	return BPF_RB_NO_WAKEUP;
@@ -127,7 +146,7 @@ __noinline int emit_sample(u32 slot)
 		return 0;
 	id = stack_id(s, slot);
 	s->stack.stack = id;
-	flags = ring_flags();
+	flags = ring_flags(s);
 	sample.time_ns = s->time_ns;
 	if (s->stack.n_python)
 		note_stack(s, cpu, id);
@@ -145,6 +164,8 @@ __noinline int emit_sample(u32 slot)
 	sample.value = 1;
 	sample.tid = s->tid;
 	sample.cpu = bpf_get_smp_processor_id();
+	if (is_cut(s))
+		sample.faults = faults_so_far();
 	if (bpf_ringbuf_output(&rprof_ring, &sample, sizeof(sample), flags))
 		goto lost;
 	cpu->counters[RPROF_COUNT_SAMPLES]++;

@@ -39,6 +39,20 @@ __noinline u32 pid_number(u64 pid)
 	return number;
 }
 
+__noinline u32 own_number(u64 task)
+{
+	u64 pid = 0;
+	u32 level = 0, number = 0;
+
+	asm volatile("" : "+r"(task));
+	if (!rprof_config.task_thread_pid ||
+	    read_at(&pid, sizeof(pid), task, rprof_config.task_thread_pid) ||
+	    read_at(&level, sizeof(level), pid, rprof_config.pid_level) ||
+	    read_at(&number, sizeof(number), number_at(pid, level), 0))
+		return 0;
+	return number;
+}
+
 __noinline u64 nested_ids(u64 task)
 {
 	u64 leader = 0, leader_pid = 0, pid = 0;

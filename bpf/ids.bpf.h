@@ -14,6 +14,8 @@ extern const volatile struct rprof_config rprof_config;
 
 /* The number of a struct pid in our namespace; 0: it has none there. */
 u32 pid_number(u64 pid);
+/* What gettid() tells the current task, in whatever namespace it is; 0: that is not known. */
+u32 own_number(u64 task);
 /* As bpf_get_current_pid_tgid(), of any task and in our namespace; 0: outside of it. */
 u64 nested_ids(u64 task);
 

@@ -31,6 +31,9 @@ int native_signal(u32 slot, u64 ra, u64 at, u32 how);
 /* Push the first frames. 1: the walk is over. */
 int native_begin(u32 slot);
 
+/* Push the next caller. 1: the walk is over. Apart, so that it is verified once, not for each frame. */
+int native_step(u32 slot);
+
 /* Push up to RPROF_CHUNK callers. 1: the walk is over, scratch.stop says why. */
 int native_chunk(u32 slot);
 

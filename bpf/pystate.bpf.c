@@ -4,10 +4,16 @@
  * pointer (pthread_self() on x86-64 glibc and musl, and on s390x), and its bound_gilstate bit is set:
  * a thread has one state per interpreter it was in, and that is the innermost (CPython 3.12,
  * Python/pystate.c, bind_gilstate_tstate). Found once, then looked for where the last sample had it.
+ *
+ * The kernel has the thread pointer of a running thread from when it was last switched out, or
+ * created: s390x, arch/s390/kernel/process.c, __switch_to(), copy_thread(). A program sets its own
+ * without a system call, so that what is there after an exec is of the image before. That is no
+ * thread's of this one: then native_thread_id counts (3.11 on).
  */
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 
+#include "ids.bpf.h"
 #include "maps.bpf.h"
 #include "python.bpf.h"
 
@@ -28,13 +34,21 @@ static __always_inline bool read_state(struct py_scratch *py, u64 tstate)
 	return py_read(py, py->ts, len, tstate);
 }
 
-/* Is what lies in .ts the state of this thread, whatever interpreter it is of? */
-static __always_inline bool is_ours(const struct py_scratch *py, u32 tid)
+/*
+ * Is what lies in .ts the state of this thread, whatever interpreter it is of? After a fork() that
+ * Python does not know of its number there is the parent's, and its pointer is right.
+ */
+static __always_inline bool is_ours(const struct py_scratch *py)
 {
-	if (py->tp)
-		return py_state_word(py, py->p.ts_thread_id) == py->tp;
-	return (py->p.flags & RPROF_PYTHON_NATIVE_TID) &&
-	       py_state_word(py, py->p.ts_native_tid) == (u64)tid;
+	if (py->tp && py_state_word(py, py->p.ts_thread_id) == py->tp)
+		return true;
+	return py->tid && py_state_word(py, py->p.ts_native_tid) == py->tid;
+}
+
+/* Though none is found for the thread pointer alone? What did the exec is the leader. */
+static __always_inline bool may_have_state(const struct scratch *s, const struct py_scratch *py)
+{
+	return !py->tid && (rprof_config.flags & RPROF_CONFIG_TP_LATE) && s->tid == s->stack.tgid;
 }
 
 /* And of its states the innermost? */
@@ -49,22 +63,22 @@ static __always_inline bool is_bound(const struct py_scratch *py)
 	return *(const u32 *)(py->ts + (offset & (PY_STATE_BYTES - 1))) >> bit & 1;
 }
 
-static __always_inline bool use_state(struct py_scratch *py, u32 tid, u64 tstate)
+static __always_inline bool use_state(struct py_scratch *py, u64 tstate)
 {
-	if (!read_state(py, tstate) || !is_ours(py, tid) || !is_bound(py))
+	if (!read_state(py, tstate) || !is_ours(py) || !is_bound(py))
 		return false;
 	py->tstate = tstate;
 	return true;
 }
 
 /* 3.9 to 3.11 have no such bit; there the runtime says whose state holds the GIL: perhaps ours. */
-static __always_inline bool use_current(struct py_scratch *py, u32 tid)
+static __always_inline bool use_current(struct py_scratch *py)
 {
 	u64 current = 0;
 
 	return py->p.runtime_current &&
 	       py_read(py, &current, sizeof(current), py->p.runtime + py->p.runtime_current) &&
-	       use_state(py, tid, current);
+	       use_state(py, current);
 }
 
 /* Without the bit one of several states cannot be told, and a thread has at most one in each. */
@@ -80,24 +94,24 @@ static __always_inline bool one_interpreter(struct py_scratch *py)
  * A thread that had no state has got one: PyGILState_Ensure() puts it first in the list of the main
  * interpreter, which is named behind the first one (struct pyinterpreters, all versions).
  */
-static __always_inline bool use_newest(struct py_scratch *py, u32 tid)
+static __always_inline bool use_newest(struct py_scratch *py)
 {
 	u64 interp, tstate;
 
 	return py_read(py, &interp, sizeof(interp),
 		       py->p.runtime + py->p.runtime_interpreters + sizeof(u64)) &&
 	       py_read(py, &tstate, sizeof(tstate), interp + py->p.interp_threads) &&
-	       use_state(py, tid, tstate);
+	       use_state(py, tstate);
 }
 
 /* The state that the last sample of this thread had. */
-static __always_inline bool use_last(struct py_scratch *py, u32 tid)
+static __always_inline bool use_last(struct py_scratch *py)
 {
 	if (!py->last.tstate)
-		return use_newest(py, tid);
+		return use_newest(py);
 	if (!(py->p.flags & RPROF_PYTHON_STATUS) && !one_interpreter(py))
 		return false;
-	return use_state(py, tid, py->last.tstate);
+	return use_state(py, py->last.tstate);
 }
 
 /* One thread state of the list. 1: the search is over. */
@@ -131,7 +145,7 @@ __noinline int pystate_step(u32 slot)
 		py->stop = RPROF_STOP_STATE_LOST;
 		return 1;
 	}
-	if (is_ours(py, s->tid) && is_bound(py)) {
+	if (is_ours(py) && is_bound(py)) {
 		py->candidate = py->search;
 		py->n_candidates++;
 		if (py->p.flags & RPROF_PYTHON_STATUS) {
@@ -152,7 +166,7 @@ __noinline int pystate_chunk(u32 slot)
 }
 
 /* All interpreters, all their threads. py->stop is NONE if there is a candidate in py->ts. */
-static __always_inline void search(struct py_scratch *py, u32 slot)
+static __always_inline void search(const struct scratch *s, struct py_scratch *py, u32 slot)
 {
 	u64 head = 0;
 
@@ -173,16 +187,28 @@ static __always_inline void search(struct py_scratch *py, u32 slot)
 	for (int i = 0; i < SEARCH_CALLS; i++)
 		if (pystate_chunk(slot))
 			break;
-	if (py->p.flags & RPROF_PYTHON_STATUS || py->stop != RPROF_STOP_NO_STATE)
+	if (py->stop != RPROF_STOP_NO_STATE)
 		return;
 	if (py->n_candidates == 1 && read_state(py, py->candidate))
 		py->stop = RPROF_STOP_NONE;
 	else if (py->n_candidates) /* Several, and nothing says which is the innermost. */
 		py->stop = RPROF_STOP_STATE_LOST;
+	else if (may_have_state(s, py))
+		py->stop = RPROF_STOP_STATE_LOST;
+}
+
+/* Where the thread pointer is exact, the number, which may be an earlier thread's, is not asked. */
+static __always_inline void identify_by_number(const struct scratch *s, struct py_scratch *py,
+					       u64 task)
+{
+	py->tid = 0;
+	if (!py->p.ts_native_tid || (py->tp && !(rprof_config.flags & RPROF_CONFIG_TP_LATE)))
+		return;
+	py->tid = py->p.flags & RPROF_PYTHON_NATIVE_TID ? s->tid : own_number(task);
 }
 
 /* Who is this? Kernel memory; 0 where an offset is not known. */
-static __always_inline void identify(struct py_scratch *py)
+static __always_inline void identify(const struct scratch *s, struct py_scratch *py)
 {
 	u64 task = bpf_get_current_task();
 
@@ -194,6 +220,7 @@ static __always_inline void identify(struct py_scratch *py)
 	if (rprof_config.task_start)
 		bpf_probe_read_kernel(&py->start, sizeof(py->start),
 				      (void *)(task + rprof_config.task_start));
+	identify_by_number(s, py, task);
 }
 
 /* What the last sample of this thread found, into py->last. False: it was another's, or none. */
@@ -214,6 +241,7 @@ static __always_inline void remember(const struct scratch *s, struct py_scratch 
 	u32 tid = s->tid;
 
 	py->last.start = py->start;
+	py->last.tp = py->tp;
 	py->last.tgid = s->stack.tgid;
 	py->last.execs = py->execs;
 	py->last.tstate = py->tstate;
@@ -237,28 +265,37 @@ __noinline int pystate_find(u32 slot)
 	struct py_scratch *py = py_at(slot);
 	struct scratch *s = scratch_at(slot);
 	struct rprof_cpu *cpu = this_cpu();
+	u64 before = 0;
 
 	if (!py || !s || !cpu)
 		return 1;
-	identify(py);
+	identify(s, py);
+	if (!py->tp && !py->tid) {
+		py->stop = RPROF_STOP_STATE_LOST;
+		return 1;
+	}
 	py->stop = RPROF_STOP_NONE;
-	if (use_current(py, s->tid))
+	if (use_current(py))
 		return state_hit(py, cpu);
 	if (!py->plain && recall(s, py)) {
-		if (use_last(py, s->tid)) {
+		before = py->last.tstate;
+		if (use_last(py)) {
 			if (!py->last.tstate)
 				remember(s, py);
 			return state_hit(py, cpu);
 		}
-		if (!py->last.tstate && s->time_ns < py->last.retry) {
+		if (!py->last.tstate && py->last.tp == py->tp && s->time_ns < py->last.retry) {
 			py->stop = py->last.stop;
 			return state_hit(py, cpu);
 		}
 	}
 	if (!py->compare)
 		cpu->counters[RPROF_COUNT_STATE_MISSES]++;
-	search(py, slot);
+	search(s, py, slot);
 	py->tstate = py->stop == RPROF_STOP_NONE ? py->candidate : 0;
+	/* Its page, or those of the way to it, may be aged (s390x): looked for there again. */
+	if (py->stop == RPROF_STOP_STATE_LOST)
+		py->tstate = before;
 	if (!py->plain)
 		remember(s, py);
 	return py->stop != RPROF_STOP_NONE;

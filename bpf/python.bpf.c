@@ -13,8 +13,10 @@
 
 #define WALK_CALLS (RPROF_MAX_PYTHON / RPROF_CHUNK + 2)
 #define SHIM_STEPS 32		/* native frames of one global call, of 512 */
+#define PLACE_STEPS 16
 #define SHIM_CALLS (RPROF_MAX_NATIVE / SHIM_STEPS + 1)
 #define OWNER_GENERATOR 1	/* enum _frameowner, Include/internal/pycore_frame.h, 3.11 on */
+#define OB_SIZE 16		/* of a PyVarObject, Include/object.h */
 #define OWNER_ENTRY 3		/* and above: the interpreter's own entry frames, 3.12 on */
 #define FRAME_WORDS 9		/* of 3.11 before its locals */
 #define CFRAME_BYTES 24		/* of a _PyCFrame, Include/cpython/pystate.h */
@@ -153,9 +155,37 @@ __noinline int python_shim(u32 slot, u64 address)
 		if (shim_chunk(slot, address))
 			break;
 	/* On another stack, or above where the native walk ended: the next may be on this one. */
-	if (!py->shim)
-		py->native_at = from;
-	return put(s, py, py->shim, 0, RPROF_PY_SHIM);
+	if (py->shim)
+		return put(s, py, py->shim, 0, RPROF_PY_SHIM);
+	py->native_at = from;
+	return put(s, py, 0, s->stop == RPROF_STOP_FAULT ? address : 0, RPROF_PY_SHIM);
+}
+
+/* Where native frames [@from, @from + PLACE_STEPS) lie, into their flags (record.h). 1: all done. */
+__noinline int place_chunk(u32 slot, u32 from)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+
+	asm volatile("" : "+r"(from));
+	if (!py || !s)
+		return 1;
+	for (u32 n = 0; n < PLACE_STEPS; n++) {
+		u64 i = (u64)from + n, at;
+
+		if (i >= py->n_sps)
+			return 1;
+		asm volatile("" : "+r"(i));
+		if (i >= RPROF_MAX_NATIVE)
+			return 1;
+		at = (u64)s->stack.n_kernel + 2 * i + 1;
+		asm volatile("" : "+r"(at));
+		if (at > RECORD_WORDS - 1)
+			return 1;
+		if (!(s->words[at] & RPROF_NATIVE_NEXT))
+			s->words[at] |= py->sps[i] << RPROF_NATIVE_LOW_SHIFT;
+	}
+	return 0;
 }
 
 /* Where this thread's copy of the bytecode begins; 0: not known. FT builds, 3.14 on: co_tlbc. */
@@ -253,19 +283,30 @@ static __always_inline int python_frame(struct scratch *s, struct py_scratch *py
 	return put(s, py, code, py->fingerprint, where);
 }
 
+/* Does its instruction say that it ran? Code units are counted by ob_size, 3.11 and 3.12. */
+static __always_inline bool has_run(struct py_scratch *py, u64 at)
+{
+	u64 code = *(const u64 *)field(py, at, py->p.f_code), units;
+
+	return !(py->where & (RPROF_PY_NOT_STARTED | RPROF_PY_NO_INSTR)) &&
+	       py_read(py, &units, sizeof(units), code + OB_SIZE) &&
+	       (py->where & RPROF_PY_INSTR) < units;
+}
+
 /*
  * Compilers let 3.11 and 3.12 make a frame the current one before its caller is written into it
- * (Debian's 3.11 does): until it has run an instruction, what stands there may be of another frame.
+ * (Debian's 3.11 does): until it has run an instruction, what stands there may be of another frame,
+ * and so may the instruction, which then is of other code.
  * Later versions write in order; all of 3.13 to 3.15 that were looked at do.
  */
-static __always_inline bool may_be_unlinked(const struct py_scratch *py, u64 owner, u64 previous)
+static __always_inline bool may_be_unlinked(struct py_scratch *py, u64 at, u64 owner, u64 previous)
 {
 	if (!(py->p.flags & RPROF_PYTHON_CFRAME) || py->at != 1)
 		return false;
 	/* A generator that is suspended has no caller: it is about to get one, or had one just now. */
 	if (owner == OWNER_GENERATOR)
 		return !previous;
-	return !owner && (py->where & RPROF_PY_NOT_STARTED);
+	return !owner && !has_run(py, at);
 }
 
 /*
@@ -345,7 +386,7 @@ __noinline int python_step(u32 slot)
 		return 1;
 	}
 	/* What says that it is an entry may be of another frame, too. */
-	unlinked = may_be_unlinked(py, owner, previous);
+	unlinked = may_be_unlinked(py, at, owner, previous);
 	if (entry && leave_cframe(py, slot, previous))
 		return 1;
 	if (unlinked)
@@ -356,6 +397,7 @@ __noinline int python_step(u32 slot)
 	}
 	if (!owner)
 		py->below = frame;
+	py->linked_by = frame;
 	py->frame = previous;
 	return 0;
 }
@@ -435,6 +477,7 @@ __noinline int python_begin(u32 slot)
 	if (!py || python_interpreter(slot))
 		return 1;
 	py->at = 0;
+	py->linked_by = 0;
 	py->unlinked = 0;
 	py->native_at = 0;
 	py->window_start = 0;
@@ -459,13 +502,16 @@ __noinline int python_begin(u32 slot)
 }
 
 /* Not a global function: kernels allow eight calls, one within the other. */
-static __always_inline void walk(u32 slot)
+static __always_inline void walk(struct scratch *s, struct py_scratch *py, u32 slot)
 {
 	if (pystate_find(slot) || python_begin(slot))
 		return;
 	for (int i = 0; i < WALK_CALLS; i++)
 		if (python_chunk(slot))
 			break;
+	/* Where it stopped was said. From where, for who reads the rest: */
+	if (py->stop == RPROF_STOP_FAULT && py->linked_by)
+		put(s, py, py->linked_by, 0, RPROF_PY_NEXT);
 }
 
 /* The same again, each frame and each code object by a read of its own, and compared. */
@@ -477,7 +523,7 @@ static __always_inline void verify(struct scratch *s, struct py_scratch *py, str
 	py->plain = py->compare = 1;
 	py->differs = 0;
 	py->at = 0;
-	walk(slot);
+	walk(s, py, slot);
 	py->generation = generation;
 	cpu->counters[RPROF_COUNT_VERIFIED]++;
 	if (py->differs || py->at != s->stack.n_python || py->stop != s->stack.stop_python)
@@ -498,8 +544,13 @@ __noinline int python_walk(u32 slot)
 	py->n_sps = s->stack.n_native;
 	py->reads = py->faults = 0;
 	py->window_hits = py->frames_equal = py->frames_new = 0;
-	walk(slot);
+	walk(s, py, slot);
 	s->stack.stop_python = py->stop;
+	if (py->stop == RPROF_STOP_FAULT) {
+		for (u32 i = 0; i < RPROF_MAX_NATIVE; i += PLACE_STEPS)
+			if (place_chunk(slot, i))
+				break;
+	}
 	py_count_reads(py, cpu);
 	cpu->counters[RPROF_COUNT_WINDOW_HITS] += py->window_hits;
 	cpu->counters[RPROF_COUNT_FRAMES_EQUAL] += py->frames_equal;

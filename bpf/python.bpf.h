@@ -80,12 +80,14 @@ struct py_scratch {
 	u32 first;		/* word of the record that python[] begins at */
 	u32 shim;		/* 1 + index of the native frame that the last shim lies in; 0 */
 	u64 tp;			/* thread pointer; 0: unknown */
+	u64 tid;		/* its number as its own gettid() has it, where that is to count; 0 */
 	u64 start;		/* of this task */
 	u64 tstate;
 	u64 interp;
 	u64 generation;		/* hash of process, interpreter, its freed code objects; 0: unknown */
 	u64 gc_frame;		/* that started the collection which runs; 0 */
-	u64 frame;		/* the next one */
+	u64 frame;		/* the next one, */
+	u64 linked_by;		/* and the one that links to it; 0: the thread state does */
 	u64 base_frame;		/* chain's end; 0: none */
 	u64 cframe;		/* 3.11: of this activation */
 	u64 unlinked;		/* the first frame, if its caller must end where it begins; 0 */

@@ -124,7 +124,7 @@ static __always_inline int saved_frame(struct scratch *s, bool task_regs)
 
 		if (bpf_probe_read_kernel(regs, ARCH_PT_REGS_WORDS * 8, from))
 			return RPROF_STOP_NO_REGS;
-		return arch_regs_from_task(regs, &s->frame);
+		return arch_regs_from_task(regs, s);
 	}
 	if (!rprof_config.task_stack ||
 	    bpf_probe_read_kernel(&top, sizeof(top), (void *)(task + rprof_config.task_stack)))
@@ -132,7 +132,7 @@ static __always_inline int saved_frame(struct scratch *s, bool task_regs)
 	top += rprof_config.thread_size;
 	if (bpf_probe_read_kernel(regs, ARCH_TOP_WORDS * 8, (void *)(top - ARCH_TOP_WORDS * 8)))
 		return RPROF_STOP_NO_REGS;
-	return arch_regs_from_top(regs, &s->frame);
+	return arch_regs_from_top(regs, s);
 }
 
 static __always_inline void walk_native(struct bpf_perf_event_data *ctx, struct scratch *s,
@@ -146,7 +146,7 @@ static __always_inline void walk_native(struct bpf_perf_event_data *ctx, struct 
 		s->stop = RPROF_STOP_OTHER_NS;
 		return;
 	}
-	s->stop = user ? arch_ctx_frame(ctx, &s->frame) : saved_frame(s, task_regs);
+	s->stop = user ? arch_ctx_frame(ctx, s) : saved_frame(s, task_regs);
 	if (s->stop != RPROF_STOP_END)
 		return;
 	/* Kernel workers of a process (io_uring, vhost) have its memory but were never in it. */

@@ -13,7 +13,9 @@
 #include "rprof/config.h"
 
 #define WINDOW 4096u		/* bytes of a window; one read of it costs 73 ns, one of 16 B 35 ns */
-#define WINDOW_SLACK 256u	/* a masked offset plus what is read there stays inside */
+#define WINDOW_SLACK 512u	/* a masked offset plus what is read there stays inside */
+#define CODE_MAX 64u		/* bytes of code around a pc; a power of two, */
+#define CODE_SLACK 8u		/* and as above */
 
 /* What a walker needs to find the caller. Which of it an architecture uses is its own business. */
 struct unwind_frame {
@@ -21,6 +23,37 @@ struct unwind_frame {
 	u64 sp;
 	u64 fp;
 	u64 ra;			/* return address register of an interrupted frame (s390x r14) */
+	u64 link_at;		/* fp, the address of the next frame, was read here; 0: in no frame */
+};
+
+/* Where the address of the next frame is, if the code at an interrupted pc says so. */
+enum code_link {
+	LINK_AT_SP = 0,		/* where it always is */
+	LINK_IS,		/* it is .link_value, in no memory yet */
+	LINK_IF_EQUAL,		/* where it always is if that is .link_value, else it is not known */
+	LINK_LOST,		/* nowhere that can be read, and what is there is something else */
+};
+
+/* What the code at an interrupted pc says of its frame, and how far it was read (code.bpf.c). */
+struct code_state {
+	u32 link;		/* enum code_link */
+	u32 ra_dead;		/* the return address register does not hold it any more, */
+	u32 slot_dead;		/* nor is it where it would have been saved; */
+	u32 kept;		/* it may be changed, because it was saved */
+	u32 packed;		/* frames are laid out as the other rule of this architecture says */
+	u64 link_value;
+
+	u64 at;			/* next byte in scratch.code, */
+	u64 end;		/* and the end of what was read */
+	u64 sp;			/* what the stack pointer will be there, */
+	u32 sp_known;		/* if that is known */
+	u32 weak;		/* a branch may have gone elsewhere before */
+	u64 allocated;		/* bytes that it went down by the last instruction */
+	u32 probed;		/* a touch of new stack was seen */
+	u32 stored;		/* a store of the link was seen */
+	u32 changed;		/* bits of registers that are not what they were at pc, */
+	u32 computed;		/* the one of them that is known to be */
+	u64 computed_value;
 };
 
 #define RECORD_WORDS (RPROF_MAX_KERNEL + 2 * RPROF_MAX_NATIVE + 2 * RPROF_MAX_PYTHON)
@@ -39,6 +72,12 @@ struct scratch {
 	u64 chain_flags;		/* RPROF_NATIVE_* of every frame of this walk */
 	u32 stop;			/* enum rprof_stop of the native walk */
 	u32 in_signal;			/* frame is what a signal interrupted: not pushed yet */
+	u32 chain_how;			/* enum rprof_how of the next frame by the chain */
+	u32 has_ra;			/* enum rprof_how of .frame.ra, if that was pushed; else 0 */
+	u32 exec_flags;			/* RPROF_MAPPING_* that executable() found last; 0: none, */
+	u32 ip_flags;			/* and of .frame.ip */
+	u32 vdso_ra;			/* of arch/ */
+	u32 reserved;
 
 	u32 hash_at;			/* next word of the record to hash */
 	u64 hash;
@@ -57,7 +96,9 @@ struct scratch {
 	u64 window_len;			/* valid bytes */
 	u64 absent_page;		/* that a window could not reach into; of table_key */
 	u64 absent_now;			/* the same, seen in this walk */
-	u8 code[16];			/* at the interrupted pc, or a return address */
+	u64 gprs[16];			/* of the interrupted frame, where arch/ wants them */
+	struct code_state at_pc;
+	u8 code[CODE_MAX + CODE_SLACK];	/* around the interrupted pc, or at a return address */
 	u64 reads;
 	u64 read_faults;
 	u64 searches;

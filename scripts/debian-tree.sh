@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Prints the path of a tree with packages of another Debian release unpacked, made at the first call
 # and kept in the cache: the root of a container, whose libraries are not this machine's.
-#   scripts/debian-tree.sh SUITE PACKAGE...
+#   scripts/debian-tree.sh [--arch ARCH] SUITE PACKAGE...
+# --arch: Debian's name of an architecture; that of this machine without it.
 # Status 77: the packages cannot be had. Must never print the path of a tree that is not complete,
 # nor anything else on stdout, nor run what is in it.
 set -eu
@@ -11,24 +12,32 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=scripts/debian.sh
 . "$here/debian.sh"
 
-suite=${1:?usage: debian-tree.sh SUITE PACKAGE...}
+native=$(dpkg --print-architecture)
+arch=$native
+if [ "${1-}" = --arch ]; then
+	arch=${2:?--arch: needs a value}
+	shift 2
+fi
+suite=${1:?usage: debian-tree.sh [--arch ARCH] SUITE PACKAGE...}
 shift
 cache=$(cache_dir)
-root=$cache/tree-$suite-$(echo "$* 1" | cksum | cut -d' ' -f1)
+name=$suite
+[ "$arch" = "$native" ] || name=$suite-$arch
+root=$cache/tree-$name-$(echo "$* 1" | cksum | cut -d' ' -f1)
 if [ -e "$root/.complete" ]; then
 	echo "$root"
 	exit 0
 fi
 
-say "unpacking of Debian $suite (once): $*"
+say "unpacking of Debian $name (once): $*"
 temp=$(mktemp -d "$cache/temp.XXXXXX")
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-debian_apt_init "$temp/apt" "$(dpkg --print-architecture)" "$suite"
+debian_apt_init "$temp/apt" "$arch" "$suite"
 (cd "$temp" && apt-get -c apt/apt.conf -q download "$@") >"$temp/log" 2>&1 || {
 	tail -n 5 "$temp/log" >&2
-	say "SKIP: packages of $suite: apt-get failed, see above (is the mirror reachable?)"
+	say "SKIP: packages of $name: apt-get failed, see above (is the mirror reachable?)"
 	exit 77
 }
 # As on an installed system: /lib is /usr/lib.

@@ -3,7 +3,7 @@
 # Prints how to start a Python interpreter that tests run on, in one line: "ROOT PATH", where PATH
 # is below ROOT and is to be run by chroot; or "- PATH", one of this machine's own root. Made at the
 # first call and kept in the cache.
-#   scripts/python.sh NAME | --list | --cached NAME
+#   scripts/python.sh NAME | --list | --cached NAME | --arch s390x NAME
 #     debian-3.9 -3.11 -3.13 -3.14 -3.15   Debian's own: 3.11 is the machine's, the others unpacked;
 #                                          beside 3.15 are its debug files and those of libc
 #     debug-3.9 -3.11 -3.13 -3.14 -3.15    Debian's Py_DEBUG builds; with frame pointers from 3.13
@@ -12,7 +12,9 @@
 #     pyenv-X.Y                            of ~/.pyenv/versions, where it is there
 #     fp-3.9 -3.11 -3.13 -3.14             from Debian's source, with frame pointers and DWARF
 #     ft-3.13 -3.14 -3.15                  the same, free-threaded
-# --list: the names; --cached: status 77 rather than a build from source.
+# --list: the names; --cached: status 77 rather than a build from source. --arch s390x: what is told
+# is a tree for a machine of that kind (scripts/vm.sh), the interpreter of debian-3.9 and so on in it
+# with its library alone; nothing of it is run here.
 # Status 77: it cannot be had. Must never print the path of something that is not complete, nor
 # anything else on stdout.
 set -eu
@@ -28,7 +30,7 @@ old_libs='libc6 libc-bin libgcc-s1 libcrypt1 libexpat1 zlib1g libssl1.1 libbz2-1
 host_libs='libc6 libgcc-s1 libcrypt1 libexpat1 zlib1g libssl3 libbz2-1.0 libffi8 liblzma5
 	libncursesw6 libtinfo6 libreadline8 libsqlite3-0 libuuid1 libnsl2 libtirpc3'
 
-cached=''
+cached='' arch=''
 skip() { say "SKIP: $python: $1"; exit 77; }
 
 # packages VERSION: what Debian makes of one interpreter
@@ -54,6 +56,15 @@ tree_of() {
 in_tree() { # TREE PATH
 	root=$(tree_of "$1") || exit $?
 	echo "$root $2"
+}
+
+# Another machine's, as small as it can be: it is that machine's initial file system.
+foreign() { # SUITE VERSION LIBRARY...
+	suite=$1 version=$2
+	shift 2
+	# shellcheck disable=SC2046 # a list
+	root=$("$here/debian-tree.sh" --arch "$arch" "$suite" "$@" $(packages "$version")) || exit $?
+	echo "$root /usr/bin/python$version"
 }
 
 # A program that embeds: its name says nothing, its interpreter is in a library.
@@ -186,8 +197,25 @@ if [ "${1-}" = --cached ]; then
 	cached=1
 	shift
 fi
-python=${1:?usage: python.sh NAME | --list | --cached NAME}
+if [ "${1-}" = --arch ]; then
+	arch=${2:?--arch: needs a value}
+	shift 2
+fi
+python=${1:?usage: python.sh NAME | --list | --cached NAME | --arch ARCH NAME}
 cache=$(cache_dir)
+
+if [ -n "$arch" ] && [ "$arch" != "$(dpkg --print-architecture)" ]; then
+	# shellcheck disable=SC2086 # lists
+	case $python in
+	debian-3.11) foreign bookworm 3.11 $host_libs ;;
+	# Mirrors may lack what the newest point release of trixie has, and sid has it, too.
+	debian-3.13) (foreign sid 3.13 $libs) || foreign trixie 3.13 $libs ;;
+	debian-3.14) foreign sid 3.14 $libs ;;
+	debian-3.15) foreign sid 3.15 $libs ;;
+	*) skip "there is none for $arch" ;;
+	esac
+	exit
+fi
 
 case $python in
 debian-3.11) [ -x /usr/bin/python3.11 ] || skip "this machine has no /usr/bin/python3.11"

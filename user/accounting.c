@@ -153,6 +153,26 @@ static void print_stops(FILE *f, const struct accounting *a)
 	}
 }
 
+/* Stacks that the kernel side could not read to their ends. */
+static void print_completed(FILE *f, const struct accounting *a, bool all)
+{
+	const struct completer_stats *c = &a->completed;
+
+	if (c->completed || c->readings || all)
+		row(f, "stacks completed by user space", c->completed);
+	for (int i = 0; i < COMPLETE_WHYS; i++) {
+		char name[64];
+
+		if (!c->failed[i])
+			continue;
+		snprintf(name, sizeof(name), "not completed: %s", complete_why_name(i));
+		row(f, name, c->failed[i]);
+	}
+	if (all && c->readings)
+		fprintf(f, "  %-28s %12llu  took %.3f s\n", "readings of stacks",
+			(unsigned long long)c->readings, c->ns / 1e9);
+}
+
 /* What the walks of Python frames did, if there were any. */
 static void print_python(FILE *f, const __u64 *c)
 {
@@ -240,6 +260,7 @@ void accounting_print(FILE *f, const struct accounting *a, const struct profile 
 	print_profile(f, p, all);
 	if (all)
 		print_stops(f, a);
+	print_completed(f, a, all);
 	if (all)
 		print_python(f, c);
 	/* --verify: anything but 0 is a bug. */

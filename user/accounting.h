@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "complete.h"
 #include "cputime.h"
 #include "rprof/stop.h"
 
@@ -29,6 +30,7 @@ struct accounting {
 	__u64 bad_records;
 	__u64 lost_events;		/* of the kernel's about processes */
 	__u64 unchecked;		/* processes or times without a mapping table */
+	struct completer_stats completed;
 	__u64 elapsed_ns;
 	__u64 start_cpu_ns;		/* CPU time of rprof-bpf before sampling, */
 	__u64 own_cpu_ns;		/* and while it sampled */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "complete.h"
 #include "inlines.h"
 #include "jits.h"
 #include "ksyms.h"
@@ -24,6 +25,7 @@
 #include "spaces.h"
 
 #define RECENT_SIZE (8u << 20)	/* of records of stacks, 16,000 of them */
+#define CUT_SIZE (4u << 20)	/* of those that could not be read to their ends */
 
 #define END_WAIT_NS 10000000000ULL	/* for files that are still being read at the end */
 #define SETTLE_NS 200000000ULL		/* interpreters that run while they are looked at */
@@ -42,6 +44,8 @@ struct analysis {
 	struct processes *processes;
 	struct profile *profile;
 	struct recent *recent;
+	struct recent *cut;		/* stacks of which more may be read */
+	struct completer *completer;
 	struct located **waiting;	/* stacks whose files are being read */
 	size_t n_waiting, cap_waiting;
 	__u64 received, unknown_stacks;
@@ -124,6 +128,8 @@ void analysis_stack(struct analysis *a, const struct rprof_stack *s)
 	}
 	if (!err && s->n_native && !recent_find(a->recent, s->stack))
 		err = recent_add(a->recent, s);
+	if (!err && completer_wants(s) && !recent_find(a->cut, s->stack))
+		err = recent_add(a->cut, s);
 	if (err)
 		a->c.failed(a->c.ctx, err);
 }
@@ -244,14 +250,37 @@ static int count_sample(struct analysis *a, const struct rprof_sample *s)
 	return profile_add_sample(a->profile, s->stack, s->tid, s->value);
 }
 
+/* The sample of the whole stack, if there is one, in @whole: above a cut it may be another each time. */
+static const struct rprof_sample *complete(struct analysis *a, const struct rprof_sample *s,
+					   struct rprof_sample *whole)
+{
+	struct rprof_stack *cut = recent_find(a->cut, s->stack);
+	const struct rprof_stack *stack;
+
+	if (!cut) {
+		completer_pass(a->completer, s->tid);
+		return s;
+	}
+	cut->time_ns = s->time_ns;
+	stack = completer_complete(a->completer, s, cut, processes_space(a->processes, cut));
+	if (!stack)
+		return s;
+	analysis_stack(a, stack);
+	*whole = *s;
+	whole->stack = stack->stack;
+	return whole;
+}
+
 void analysis_sample(struct analysis *a, const struct rprof_sample *s)
 {
+	struct rprof_sample whole;
 	int err;
 
 	if (a->hurry) {
 		err = profile_add_sample(a->profile, s->stack, s->tid, s->value);
 	} else {
 		processes_advance(a->processes, s->time_ns);
+		s = complete(a, s, &whole);
 		err = count_sample(a, s);
 	}
 	if (!err)
@@ -277,8 +306,10 @@ void analysis_code(struct analysis *a, const struct rprof_code *c)
 void analysis_space(struct analysis *a, const struct rprof_space *s)
 {
 	processes_on_space(a->processes, s);
-	if (s->why == RPROF_SPACE_EXEC)
+	if (s->why == RPROF_SPACE_EXEC) {
 		python_codes_forget(a->python_codes, s->tgid);
+		completer_forget(a->completer, s->tgid);
+	}
 }
 
 static void on_forgotten(void *ctx, __u64 id)
@@ -293,6 +324,7 @@ static void on_ended(void *ctx, __u32 tgid)
 	struct analysis *a = ctx;
 
 	profile_forget_process(a->profile, tgid, on_forgotten, a);
+	completer_forget(a->completer, tgid);
 	python_codes_forget(a->python_codes, tgid);
 }
 
@@ -341,6 +373,14 @@ static struct python_codes *make_python_codes(struct analysis *a)
 	return python_codes_new(&config);
 }
 
+static struct completer *make_completer(struct analysis *a)
+{
+	struct completer_config config = { .ctx = a, .offsets = read_python };
+
+	session_hash_keys(a->c.session, &config.hash_seed, &config.hash_key);
+	return completer_new(&config);
+}
+
 static int make_names(struct analysis *a)
 {
 	struct resolver_config config = {
@@ -359,8 +399,12 @@ static int make_names(struct analysis *a)
 	a->resolver = resolver_new(&config);
 	a->profile = profile_new(a->c.all, a->c.per_thread);
 	a->recent = recent_new(RECENT_SIZE);
+	a->cut = recent_new(CUT_SIZE);
+	a->completer = make_completer(a);
 	a->python_codes = make_python_codes(a);
-	return a->resolver && a->profile && a->recent && a->python_codes ? 0 : -ENOMEM;
+	if (!a->resolver || !a->profile || !a->recent || !a->cut)
+		return -ENOMEM;
+	return a->completer && a->python_codes ? 0 : -ENOMEM;
 }
 
 int analysis_new(const struct analysis_config *config, struct analysis **out)
@@ -409,6 +453,8 @@ void analysis_free(struct analysis *a)
 	free(a->waiting);
 	profile_free(a->profile);
 	recent_free(a->recent);
+	recent_free(a->cut);
+	completer_free(a->completer);
 	processes_free(a->processes);
 	resolver_free(a->resolver);
 	python_codes_free(a->python_codes);
@@ -505,6 +551,11 @@ void analysis_finish(struct analysis *a)
 	if (profile_n_waiting(a->profile))
 		log_error("%llu samples are not in the profile: out of memory",
 			  (unsigned long long)profile_n_waiting(a->profile));
+}
+
+void analysis_completed(const struct analysis *a, struct completer_stats *out)
+{
+	completer_stats(a->completer, out);
 }
 
 static void print_python(const struct analysis *a, FILE *f)

@@ -16,6 +16,7 @@
 #include "python_names.h"
 
 struct analysis;
+struct completer_stats;
 struct processes;
 struct profile;
 struct pythons;
@@ -63,6 +64,8 @@ struct processes *analysis_processes(const struct analysis *a);
 /* NULL with --python=off. */
 const struct pythons *analysis_pythons(const struct analysis *a);
 const struct profile *analysis_profile(const struct analysis *a);
+/* What was read of stacks that the kernel side could not read to their ends. */
+void analysis_completed(const struct analysis *a, struct completer_stats *out);
 /* SAMPLE records that reached the profile, and those whose stack was not known. */
 void analysis_counts(const struct analysis *a, __u64 *received, __u64 *unknown_stacks);
 

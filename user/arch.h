@@ -20,6 +20,7 @@
 #define ARCH_AUDIT AUDIT_ARCH_X86_64	/* of seccomp */
 #define ARCH_NO_HARDWARE_EVENTS ""
 #define ARCH_THREAD_POINTER "fsbase" /* of struct thread_struct, arch/x86/include/asm/processor.h */
+#define ARCH_THREAD_POINTER_LATE 0 /* is it saved at a switch alone? Else the kernel sets it */
 #define ARCH_REG_FP 6		/* rbp */
 #define ARCH_REG_SP 7		/* rsp */
 #define ARCH_REG_RA 16		/* rip of the caller; in an expression the pc itself */
@@ -32,6 +33,10 @@
 #define ARCH_HAS_FP_CHAIN 1
 #define ARCH_UP_CFA 16
 #define ARCH_UP_FP_AT_CFA (-16)
+#define ARCH_PACKED_RA_AT_CFA ARCH_RA_AT_CFA	/* the next two: of back chains alone */
+#define ARCH_WRAPPER_RA_AT_CFA ARCH_RA_AT_CFA
+#define ARCH_LINK "frame pointer"	/* what links frames, in messages */
+#define ARCH_LINK_FLAG "-fno-omit-frame-pointer"
 
 /* Stubs of the PLT, and the relocations of the words they jump through: psABI 1.0, 4.4 and 5.2. */
 #define ARCH_R_JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -39,6 +44,7 @@
 #define ARCH_R_IRELATIVE R_X86_64_IRELATIVE
 #define ARCH_PLT_SIZE 16
 #define ARCH_PLT_GOT_SIZE 8
+#define ARCH_PLT_HAS_NO_FRAME 0	/* it pushes; linkers write rules for it */
 
 /* [endbr64] [bnd] jmp *slot(%rip). False: the @size bytes at @vaddr are something else. */
 static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 vaddr, __u64 *slot)
@@ -67,6 +73,7 @@ static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 v
 	"the hardware sampler of s390x tells no registers but the program counter, so no stack: "  \
 	"cpu-clock does"
 #define ARCH_THREAD_POINTER "acrs" /* 0 and 1, the halves; arch/s390/include/asm/processor.h */
+#define ARCH_THREAD_POINTER_LATE 1
 #define ARCH_REG_FP 11		/* r11, when there is one */
 #define ARCH_REG_SP 15		/* r15 */
 #define ARCH_REG_RA 14		/* r14 */
@@ -74,11 +81,16 @@ static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 v
 
 /*
  * Frames are chained by the back chain word, which no unwind rule mentions: whether it was stored
- * already cannot be said from CFI. CFA = r15 + 160 at entry (the caller's save area is the bias).
+ * already is in the code (back_chain.h). CFA = r15 + 160 at entry (the caller's save area).
  */
 #define ARCH_HAS_FP_CHAIN 0
-#define ARCH_UP_CFA 160
+#define ARCH_UP_CFA 160		/* of a frame that is not allocated */
 #define ARCH_UP_FP_AT_CFA 0
+#define ARCH_PACKED_RA_AT_CFA (-24)	/* 136 - 160, -mpacked-stack -mbackchain */
+/* struct stack_frame_vdso_wrapper, arch/s390/include/asm/stacktrace.h: [sp + 160], CFA = sp + 328 */
+#define ARCH_WRAPPER_RA_AT_CFA (-168)
+#define ARCH_LINK "back chain"
+#define ARCH_LINK_FLAG "-mbackchain"
 
 /* Stubs of the PLT, and the relocations of the words they jump through: ABI supplement 1.6, 3.4. */
 #define ARCH_R_JUMP_SLOT R_390_JMP_SLOT
@@ -86,6 +98,7 @@ static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 v
 #define ARCH_R_IRELATIVE R_390_IRELATIVE
 #define ARCH_PLT_SIZE 32
 #define ARCH_PLT_GOT_SIZE 32
+#define ARCH_PLT_HAS_NO_FRAME 1	/* r14 and r15 are the caller's in all of it, and it has no rules */
 
 /* larl %r1,slot; lg %r1,0(%r1); br %r1. False: the @size bytes at @vaddr are something else. */
 static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 vaddr, __u64 *slot)
@@ -102,6 +115,26 @@ static inline bool arch_plt_slot(const unsigned char *code, size_t size, __u64 v
 
 #else
 #error "add this machine here and in bpf/arch/"
+#endif
+
+/*
+ * The chain, for stacks that are read from the process (complete.c): the link is the frame's first
+ * word, the caller's return address ARCH_CHAIN_RA above it, and the caller's frame begins
+ * ARCH_CHAIN_LOW above it. A link is at least ARCH_CHAIN_LEAST above the begin of its frame.
+ *
+ * ARCH_PAGES_AGE: an access by the program itself makes an aged page readable for the kernel side
+ * again, and no reading of ours does (bpf-limits.md 7: s390x has no hardware for the accessed bit).
+ */
+#if defined(__s390x__)
+#define ARCH_CHAIN_RA 112
+#define ARCH_CHAIN_LOW 0
+#define ARCH_CHAIN_LEAST 8
+#define ARCH_PAGES_AGE 1
+#else
+#define ARCH_CHAIN_RA 8
+#define ARCH_CHAIN_LOW 16
+#define ARCH_CHAIN_LEAST 0
+#define ARCH_PAGES_AGE 0
 #endif
 
 /* What the kernel rounds a PT_LOAD to when it maps it (fs/binfmt_elf.c, ELF_MIN_ALIGN). */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "arch.h"
+#include "back_chain.h"
 #include "eh_entry.h"
 
 /* Looked at to say how a file was built. A hostile one can make 30 ms of it. */
@@ -20,6 +21,7 @@
 
 struct cfi {
 	struct eh_frame *table;
+	struct back_chain *chain;	/* NULL: frames are linked by the frame pointer */
 	bool keeps_fp;
 };
 
@@ -163,7 +165,7 @@ static bool keeps_frame_pointers(const struct cfi *c, const unsigned char *data,
 				 const struct extent *x, const struct elf_file *f)
 {
 	__u32 n, n_moving = 0, n_up = 0, step;
-	const Elf64_Phdr *ph = ARCH_HAS_FP_CHAIN ? find_index(f, &n) : NULL;
+	const Elf64_Phdr *ph = find_index(f, &n);
 
 	if (!ph)
 		return false;
@@ -209,7 +211,16 @@ int cfi_load(const struct elf_file *f, struct cfi **out)
 		free(c);
 		return err;
 	}
-	c->keeps_fp = keeps_frame_pointers(c, data, &x, f);
+	if (ARCH_HAS_FP_CHAIN) {
+		c->keeps_fp = keeps_frame_pointers(c, data, &x, f);
+	} else {
+		err = back_chain_load(f, c->table, &c->chain);
+		if (err) {
+			cfi_free(c);
+			return err;
+		}
+		c->keeps_fp = back_chain_is_kept(c->chain);
+	}
 	*out = c;
 	return 0;
 }
@@ -219,6 +230,7 @@ void cfi_free(struct cfi *c)
 	if (!c)
 		return;
 	eh_frame_free(c->table);
+	back_chain_free(c->chain);
 	free(c);
 }
 
@@ -264,7 +276,7 @@ static enum cfi_state state_of(const struct cfi *c, const struct eh_row *r)
 	if (r->ra.kind == EH_UNDEFINED)
 		return CFI_END;
 	/* Whom a signal interrupted is not in the rules that the chain follows. */
-	if (r->signal_frame || !ARCH_HAS_FP_CHAIN)
+	if (r->signal_frame)
 		return CFI_UNKNOWN;
 	if (is_up(r))
 		return CFI_FP_UP;
@@ -277,6 +289,64 @@ static enum cfi_state state_of(const struct cfi *c, const struct eh_row *r)
 	return CFI_FP_LOST;
 }
 
+static enum cfi_ra ra_of(const struct eh_row *r, __s64 at_cfa)
+{
+	if (r->ra.kind == EH_AT_CFA && r->ra.value == at_cfa)
+		return CFI_RA_STACK;
+	/* Callee-saved where it is a register at all; else the CIE says where it is. */
+	if (!ARCH_HAS_FP_CHAIN && (r->ra.kind == EH_SAME || r->ra.kind == EH_UNSPECIFIED))
+		return CFI_RA_REGISTER;
+	return CFI_RA_UNKNOWN;
+}
+
+/* Where the chain finds the return address of a frame that is linked. */
+static __s64 linked_ra_at_cfa(enum chain_keeping keeping)
+{
+	if (keeping == CHAIN_KEPT_PACKED)
+		return ARCH_PACKED_RA_AT_CFA;
+	return keeping == CHAIN_WRAPPER ? ARCH_WRAPPER_RA_AT_CFA : ARCH_RA_AT_CFA;
+}
+
+/* The frame was freed, whatever the row says: as at the function's first instruction. */
+static void set_freed(struct cfi_rule *out)
+{
+	out->state = CFI_FP_UNTOUCHED;
+	out->ra = CFI_RA_REGISTER;
+	out->cfa_is_sp = true;
+	out->cfa_offset = ARCH_UP_CFA;
+}
+
+/* States of a function that is linked by the back chain: facts of its code, and its row. */
+static void find_by_code(const struct cfi *c, __u64 vaddr, const struct eh_row *r,
+			 struct cfi_rule *out)
+{
+	struct back_chain_place place;
+
+	back_chain_at(c->chain, c->table, vaddr, &place);
+	if (place.freed) {
+		set_freed(out);
+		return;
+	}
+	out->packed = place.keeping == CHAIN_KEPT_PACKED;
+	out->wrapper = place.keeping == CHAIN_WRAPPER;
+	out->ra = ra_of(r, linked_ra_at_cfa(place.keeping));
+	if (out->ra == CFI_RA_UNKNOWN || !r->cfa_known)
+		out->state = CFI_UNKNOWN;
+	else if (place.ahead)
+		out->state = CFI_FP_UNLINKED;
+	else if (!place.held && r->cfa_reg == ARCH_REG_SP && r->cfa_offset == ARCH_UP_CFA)
+		out->state = CFI_FP_UNTOUCHED;
+	else if (r->cfa_reg != ARCH_REG_SP && r->cfa_reg != ARCH_REG_FP)
+		out->state = CFI_UNKNOWN;
+	else if (!place.held && !chain_is_allocated(r))
+		/* A frame of nothing, with a frame pointer equal to sp as long as nothing moves it. */
+		out->state = place.keeping == CHAIN_NO_FRAME ? CFI_FP_UNTOUCHED : CFI_UNKNOWN;
+	else
+		out->state = place.keeping == CHAIN_LOST ? CFI_FP_LOST : CFI_FP_UP;
+	if (out->state == CFI_FP_UNTOUCHED)
+		out->cfa_is_sp = true;
+}
+
 void cfi_find(const struct cfi *c, __u64 vaddr, struct cfi_rule *out)
 {
 	struct eh_row r;
@@ -285,8 +355,15 @@ void cfi_find(const struct cfi *c, __u64 vaddr, struct cfi_rule *out)
 	out->keeps_fp = c->keeps_fp;
 	if (!eh_frame_row(c->table, vaddr, &r))
 		return;
-	out->state = state_of(c, &r);
 	out->cfa_is_sp = r.cfa_known && r.cfa_reg == ARCH_REG_SP;
 	out->cfa_offset = r.cfa_known ? r.cfa_offset : 0;
 	out->signal_frame = r.signal_frame;
+	if (c->chain && r.ra.kind != EH_UNDEFINED && !r.signal_frame) {
+		find_by_code(c, vaddr, &r, out);
+	} else {
+		out->state = state_of(c, &r);
+		out->ra = ra_of(&r, ARCH_RA_AT_CFA);
+	}
+	if (out->ra == CFI_RA_STACK && out->cfa_is_sp)
+		out->ra_at_sp = out->cfa_offset + r.ra.value;
 }

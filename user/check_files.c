@@ -67,15 +67,12 @@ static void put_names(FILE *f, const struct module_report *m)
 
 static void put_chain(FILE *f, const struct module_report *m)
 {
-	/* "user stacks" has it. */
-	if (!ARCH_HAS_FP_CHAIN)
-		return;
 	if (!m->keeps_fp_known)
 		fputs("; no unwind data: stacks end in it", f);
 	else if (!m->keeps_fp)
-		fputs("; no frame pointers: most stacks end in it", f);
+		fputs("; no " ARCH_LINK "s: most stacks end in it", f);
 	else
-		fputs("; frame pointers", f);
+		fputs("; " ARCH_LINK "s", f);
 }
 
 static void put_build_id(FILE *f, const struct module_report *m)
@@ -90,15 +87,15 @@ static void put_build_id(FILE *f, const struct module_report *m)
 static const char *advice_for(const struct module_report *m)
 {
 	const bool names = has_all_names(m);
-	const bool chain = !ARCH_HAS_FP_CHAIN || (m->keeps_fp_known && m->keeps_fp);
+	const bool chain = m->keeps_fp_known && m->keeps_fp;
 
 	if (names && chain)
 		return NULL;
 	if (names)
-		return "build it with -fno-omit-frame-pointer";
+		return "build it with " ARCH_LINK_FLAG;
 	if (chain)
 		return "install its debug symbols (-dbgsym, -debuginfo)";
-	return "build it with -fno-omit-frame-pointer, install its debug symbols";
+	return "build it with " ARCH_LINK_FLAG ", install its debug symbols";
 }
 
 static void report_module(struct survey *s, const char *subject, const struct module_report *m,

@@ -93,6 +93,7 @@ void check_read_settings(struct check_settings *s)
 		.virtual_machine = is_virtual_machine(),
 		.steal_percent = steal_percent(),
 	};
+	kernel_offsets(&s->places);
 	if (!uname(&name)) {
 		snprintf(s->release, sizeof(s->release), "%s", name.release);
 		snprintf(s->machine, sizeof(s->machine), "%s", name.machine);
@@ -117,13 +118,37 @@ static void check_version(struct check_report *r, const struct check_settings *s
 		check_add(r, CHECK_FINE, "version", NULL, "Linux %s, %s", s->release, s->machine);
 }
 
+/* What a run cannot do without one of the places in a task_struct. */
+static void check_places(struct check_report *r, const struct rprof_config *c)
+{
+	static const char subject[] = "BTF", remedy[] = "a kernel with CONFIG_DEBUG_INFO_BTF";
+
+	if (!c->task_stack)
+		check_add(r, CHECK_DEGRADED, subject, remedy,
+			  "there is none, and no kernel stack was found: samples taken inside the "
+			  "kernel lack their user frames");
+	if (!c->task_tp)
+		check_add(r, CHECK_DEGRADED, subject, remedy,
+			  "there is none, and no thread pointer was found: threads of Python 3.11 "
+			  "and later are told by their numbers, others not at all");
+	if (!c->task_tgid)
+		check_add(r, CHECK_DEGRADED, subject, remedy,
+			  "there is none, and no number of a task was found: what children do at "
+			  "first is missed (-s)");
+}
+
 static void check_btf(struct check_report *r, const struct check_settings *s)
 {
+	const struct rprof_config *c = &s->places;
+
 	if (s->has_btf)
 		check_add(r, CHECK_FINE, "BTF", NULL, "the kernel describes its types");
+	else if (c->task_stack && c->task_tp && c->task_tgid)
+		check_add(r, CHECK_FINE, "BTF", NULL,
+			  "there is none: what a run needs of the kernel's types was found by "
+			  "looking at threads of our own");
 	else
-		check_add(r, CHECK_DEGRADED, "BTF", "a kernel with CONFIG_DEBUG_INFO_BTF",
-			  "there is none: samples taken inside the kernel lack their user frames");
+		check_places(r, c);
 }
 
 static void check_jit(struct check_report *r, const struct check_settings *s)

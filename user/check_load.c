@@ -104,13 +104,8 @@ static void report_registers(struct check_report *r)
 
 static void report_chain(struct check_report *r)
 {
-	if (ARCH_HAS_FP_CHAIN)
-		check_add(r, CHECK_FINE, "user stacks", NULL,
-			  "by frame pointers, proven by unwind data");
-	else
-		check_add(r, CHECK_DEGRADED, "user stacks", "nothing to do in this version",
-			  "only the function that was interrupted: this machine's back chains are "
-			  "not proven yet");
+	check_add(r, CHECK_FINE, "user stacks", NULL, "by " ARCH_LINK "s, proven by unwind data%s",
+		  ARCH_HAS_FP_CHAIN ? "" : " and code");
 }
 
 static __u64 thread_cpu_ns(void)

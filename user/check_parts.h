@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "rprof/config.h"
+
 struct caps_facts;
 struct check_report;
 struct proc_maps;
@@ -26,6 +28,7 @@ struct check_settings {
 	int unprivileged;	/* kernel.unprivileged_bpf_disabled */
 	int seccomp;		/* of ourselves: 2: there is a filter */
 	bool has_btf;
+	struct rprof_config places; /* that a run would know: kernel_offsets() */
 	bool virtual_machine;
 	double steal_percent;	/* of the CPU time since boot; < 0: not known */
 	__u64 nofile;		/* hard limit; ~0: none */

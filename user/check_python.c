@@ -11,6 +11,7 @@
 #include "check_parts.h"
 #include "check_report.h"
 #include "escape.h"
+#include "kernel.h"
 #include "module.h"
 #include "modules.h"
 #include "monotonic.h"
@@ -78,6 +79,25 @@ static void report_threads(struct check_report *r, __u32 pid, const struct pytho
 			  "not counted: they changed meanwhile, or are too many");
 }
 
+/* How the kernel side knows which thread state is whose: without one of both, not at all. */
+static void report_identity(struct check_report *r, const struct pythons_report *p)
+{
+	const bool numbers = p->tried.python.ts_native_tid &&
+			     (p->tried.python.flags & RPROF_PYTHON_NATIVE_TID);
+	struct rprof_config kernel = { 0 };
+
+	kernel_offsets(&kernel);
+	if (kernel.task_tp)
+		return;
+	if (numbers)
+		check_add(r, CHECK_FINE, "Python threads", NULL,
+			  "known by their numbers: this kernel's place of thread pointers is not");
+	else
+		check_add(r, CHECK_DEGRADED, "Python threads",
+			  "a kernel with CONFIG_DEBUG_INFO_BTF",
+			  "this kernel's place of thread pointers is not known: no Python frames");
+}
+
 /* The tables of 3.14 and later; asyncio's may be in a file of its own that is not mapped yet. */
 static void report_asyncio(struct check_report *r, __u32 pid, const struct pythons_report *p)
 {
@@ -111,14 +131,14 @@ static void report_merging(struct check_report *r, struct modules *modules, __u3
 
 	if (!modules_get(modules, number, &module) && module)
 		module_report(module, &report);
-	if (!ARCH_HAS_FP_CHAIN || !report.keeps_fp_known || !report.keeps_fp)
+	if (!report.keeps_fp_known || !report.keeps_fp)
 		check_add(r, CHECK_DEGRADED, "Python and native",
-			  "an interpreter that is built with -fno-omit-frame-pointer",
-			  "the interpreter keeps no frame pointers: Python stacks are whole, what "
+			  "an interpreter that is built with " ARCH_LINK_FLAG,
+			  "the interpreter keeps no " ARCH_LINK "s: Python stacks are whole, what "
 			  "lies between them and native frames is not known");
 	else
 		check_add(r, CHECK_FINE, "Python and native", NULL,
-			  "the interpreter keeps frame pointers: one merged stack");
+			  "the interpreter keeps " ARCH_LINK "s: one merged stack");
 }
 
 static void report_found(struct check_report *r, __u32 pid, const struct pythons_report *p,
@@ -129,6 +149,7 @@ static void report_found(struct check_report *r, __u32 pid, const struct pythons
 		  p->of.file.build.debug ? ", a debug build" : "");
 	report_offsets(r, p);
 	report_threads(r, pid, p);
+	report_identity(r, p);
 	report_asyncio(r, pid, p);
 	if (p->of.file.has_jit)
 		check_add(r, CHECK_FINE, "Python JIT", NULL,

@@ -209,6 +209,9 @@ static int file_code(struct codes *c, const struct located_frame *f, struct modu
 	if (module && f->in_file) {
 		symbol = module_symbol(module, f->vaddr, &start);
 		cfi_rule_at(module, f->vaddr, &code->rule);
+		/* The kernel side takes the way through a wrapper in the vDSO alone. */
+		if (code->rule.wrapper && strcmp(code->module, "[vdso]") != 0)
+			code->rule.state = CFI_FP_LOST;
 	}
 	code->symbolized = symbol;
 	if (symbol && c->inliner)

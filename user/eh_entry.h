@@ -31,5 +31,7 @@ __u64 eh_read_pointer(struct reader *r, __u8 encoding, __u64 vaddr);
 
 /* Runs the program up to @pc, inside the function. False: malformed, or beyond our bounds. */
 bool eh_run(const struct eh_fde *fde, __u64 pc, struct eh_row *row);
+/* Shows every row. False: malformed. */
+bool eh_run_all(const struct eh_fde *fde, eh_row_visit *visit, void *arg);
 
 #endif

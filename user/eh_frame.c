@@ -248,7 +248,18 @@ void eh_frame_free(struct eh_frame *f)
 	free(f);
 }
 
-static const struct function *function_at(const struct eh_frame *f, __u64 pc)
+size_t eh_frame_count(const struct eh_frame *f)
+{
+	return f->n;
+}
+
+void eh_frame_function(const struct eh_frame *f, size_t i, __u64 *start, __u64 *end)
+{
+	*start = f->functions[i].start;
+	*end = f->functions[i].end;
+}
+
+bool eh_frame_index(const struct eh_frame *f, __u64 pc, size_t *i)
 {
 	size_t lo = 0, hi = f->n;
 
@@ -260,16 +271,36 @@ static const struct function *function_at(const struct eh_frame *f, __u64 pc)
 		else
 			hi = mid;
 	}
-	return lo && pc < f->functions[lo - 1].end ? &f->functions[lo - 1] : NULL;
+	if (!lo || pc >= f->functions[lo - 1].end)
+		return false;
+	*i = lo - 1;
+	return true;
 }
 
 bool eh_frame_row(const struct eh_frame *f, __u64 pc, struct eh_row *row)
 {
-	const struct function *function = function_at(f, pc);
-	size_t cie_at = NO_CIE, next;
+	size_t i, cie_at = NO_CIE, next;
 	struct eh_fde fde;
 
-	if (!function || parse_entry(f, function->offset, &fde, &cie_at, &next))
+	if (!eh_frame_index(f, pc, &i) ||
+	    parse_entry(f, f->functions[i].offset, &fde, &cie_at, &next))
 		return false;
 	return eh_run(&fde, pc, row);
+}
+
+bool eh_frame_rows(const struct eh_frame *f, size_t i, eh_row_visit *visit, void *arg,
+		   __u64 *budget)
+{
+	size_t cie_at = NO_CIE, next, size;
+	struct eh_fde fde;
+
+	if (parse_entry(f, f->functions[i].offset, &fde, &cie_at, &next))
+		return false;
+	size = reader_left(&fde.program) + reader_left(&fde.cie.program) + 1;
+	if (size > *budget) {
+		*budget = 0;
+		return false;
+	}
+	*budget -= size;
+	return eh_run_all(&fde, visit, arg);
 }

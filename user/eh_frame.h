@@ -51,6 +51,23 @@ struct eh_frame;
 int eh_frame_new(void *data, size_t size, __u64 vaddr, struct eh_frame **out);
 void eh_frame_free(struct eh_frame *f);
 
+/* Functions by index, in the order of their start; one may overlap the next. */
+size_t eh_frame_count(const struct eh_frame *f);
+void eh_frame_function(const struct eh_frame *f, size_t i, __u64 *start, __u64 *end);
+/* The one that @pc is in. False: none. */
+bool eh_frame_index(const struct eh_frame *f, __u64 pc, size_t *i);
+
+/*
+ * eh_frame_rows() - all rows of function @i, in order and without gaps.
+ * @visit: false: that is enough
+ * @budget: bytes of table programs that may be read; those that were are taken off
+ * Return: false: its table is malformed, and the rows so far are nothing to rely on; or there was
+ * not enough left.
+ */
+typedef bool eh_row_visit(void *arg, const struct eh_row *row);
+bool eh_frame_rows(const struct eh_frame *f, size_t i, eh_row_visit *visit, void *arg,
+		   __u64 *budget);
+
 /* The row for @pc. False: no function there, or its table is malformed. */
 bool eh_frame_row(const struct eh_frame *f, __u64 pc, struct eh_row *row);
 

@@ -33,6 +33,8 @@ struct machine {
 	__u64 row_start;
 	__u64 row_end;
 	bool done;			/* the next row is beyond pc */
+	eh_row_visit *visit;		/* NULL, or who is shown all rows: */
+	void *arg;
 	struct state now;
 	struct state initial;		/* after the CIE's program */
 	struct state remembered[MAX_REMEMBERED];
@@ -69,6 +71,17 @@ static __s64 times(__u64 factor, __s64 by)
 	return (__s64)(factor * (__u64)by);
 }
 
+static void fill_row(const struct machine *m, __u64 pc, struct eh_row *row);
+
+static void show_row(struct machine *m, __u64 end)
+{
+	struct eh_row row;
+
+	m->row_end = end;
+	fill_row(m, m->row_start, &row);
+	m->done = !m->visit(m->arg, &row);
+}
+
 static void move_to(struct machine *m, __u64 loc)
 {
 	/* Rows only go up; one that does not is nothing to rely on. */
@@ -76,6 +89,8 @@ static void move_to(struct machine *m, __u64 loc)
 		m->r.bad = true;
 		return;
 	}
+	if (m->visit && loc > m->row_start)
+		show_row(m, loc);
 	if (loc > m->pc) {
 		m->row_end = loc;
 		m->done = true;
@@ -339,32 +354,61 @@ static bool is_sp_plus(const struct reader *e, __u64 pc, __s64 *offset)
 	return true;
 }
 
+static void fill_row(const struct machine *m, __u64 pc, struct eh_row *row)
+{
+	*row = (struct eh_row){
+		.start = m->row_start,
+		.end = m->row_end,
+		.cfa_known = m->now.cfa == CFA_REGISTER,
+		.cfa_reg = m->now.cfa_reg,
+		.cfa_offset = m->now.cfa_offset,
+		.fp = m->now.fp,
+		.ra = m->now.ra,
+		.signal_frame = m->cie->signal_frame,
+	};
+	if (m->now.cfa == CFA_EXPRESSION) {
+		row->cfa_reg = ARCH_REG_SP;
+		row->cfa_known = is_sp_plus(&m->now.cfa_expression, pc, &row->cfa_offset);
+	}
+}
+
+/* What the CIE says: the rules at the function's start. */
+static bool begin(struct machine *m, const struct eh_fde *fde)
+{
+	*m = (struct machine){ .cie = &fde->cie, .pc = ~0ULL, .row_end = fde->end };
+	/* Callee-saved, so untouched until a rule says otherwise; the CIE says where ra is. */
+	m->now.fp.kind = EH_SAME;
+	if (!run(m, &fde->cie.program, 0) || m->row_start)
+		return false;
+	m->initial = m->now;
+	m->row_start = fde->start;
+	return true;
+}
+
 bool eh_run(const struct eh_fde *fde, __u64 pc, struct eh_row *row)
 {
-	struct machine m = { .cie = &fde->cie, .pc = ~0ULL, .row_end = fde->end };
+	struct machine m;
 
-	/* Callee-saved, so untouched until a rule says otherwise; the CIE says where ra is. */
-	m.now.fp.kind = EH_SAME;
-	if (!run(&m, &fde->cie.program, 0) || m.row_start)
+	if (!begin(&m, fde))
 		return false;
-	m.initial = m.now;
 	m.pc = pc;
-	m.row_start = fde->start;
 	if (!run(&m, &fde->program, fde->program_vaddr))
 		return false;
-	*row = (struct eh_row){
-		.start = m.row_start,
-		.end = m.row_end,
-		.cfa_known = m.now.cfa == CFA_REGISTER,
-		.cfa_reg = m.now.cfa_reg,
-		.cfa_offset = m.now.cfa_offset,
-		.fp = m.now.fp,
-		.ra = m.now.ra,
-		.signal_frame = fde->cie.signal_frame,
-	};
-	if (m.now.cfa == CFA_EXPRESSION) {
-		row->cfa_reg = ARCH_REG_SP;
-		row->cfa_known = is_sp_plus(&m.now.cfa_expression, pc, &row->cfa_offset);
-	}
+	fill_row(&m, pc, row);
+	return true;
+}
+
+bool eh_run_all(const struct eh_fde *fde, eh_row_visit *visit, void *arg)
+{
+	struct machine m;
+
+	if (!begin(&m, fde))
+		return false;
+	m.visit = visit;
+	m.arg = arg;
+	if (!run(&m, &fde->program, fde->program_vaddr))
+		return false;
+	if (!m.done && m.row_start < fde->end)
+		show_row(&m, fde->end);
 	return true;
 }

@@ -13,6 +13,7 @@
 #include "btf_file.h"
 #include "log.h"
 #include "rprof/record.h"
+#include "task_layout.h"
 
 /* THREAD_SIZE of x86-64 and s390x without KASAN: arch/.../include/asm/{page_64_types,thread_info}.h */
 #define THREAD_SIZE 16384
@@ -49,6 +50,14 @@ static __u32 thread_pointer(const struct btf_file *btf)
 	return thread && member >= 0 ? thread + (__u32)member : 0;
 }
 
+/* How many page faults a task has had: two words, of which the first is pointed to. */
+static __u32 task_faults(const struct btf_file *btf)
+{
+	__u32 minor = offset_of(btf, "task_struct", "min_flt");
+
+	return minor && offset_of(btf, "task_struct", "maj_flt") == minor + 8 ? minor : 0;
+}
+
 void kernel_offsets(struct rprof_config *c)
 {
 	struct btf_file btf;
@@ -57,6 +66,7 @@ void kernel_offsets(struct rprof_config *c)
 	c->thread_size = THREAD_SIZE;
 	if (err) {
 		log_debug("kernel BTF: %s", strerror(-err));
+		task_layout_find(c);
 		return;
 	}
 	c->task_stack = offset_of(&btf, "task_struct", "stack");
@@ -69,6 +79,7 @@ void kernel_offsets(struct rprof_config *c)
 	c->task_tgid = offset_of(&btf, "task_struct", "tgid");
 	c->task_start = offset_of(&btf, "task_struct", "start_time");
 	c->task_tp = thread_pointer(&btf);
+	c->task_faults = task_faults(&btf);
 	pid_offsets(&btf, c);
 	btf_file_close(&btf);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What this kernel has, found by asking it: BTF offsets and helpers. Never by its version. */
+/* What this kernel has, found by asking it: offsets and helpers. Never by its version. */
 #ifndef RPROF_KERNEL_H
 #define RPROF_KERNEL_H
 
@@ -8,7 +8,10 @@
 
 #include "rprof/config.h"
 
-/* Fill the offsets into kernel structs and thread_size from the kernel's BTF; 0 where there is none. */
+/*
+ * kernel_offsets() - fill thread_size, and the offsets into kernel structs from the kernel's BTF; where
+ * there is none, those that task_layout.h finds. 0: not known.
+ */
 void kernel_offsets(struct rprof_config *c);
 
 /* Are the offsets of RPROF_CONFIG_NESTED known? */

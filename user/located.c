@@ -29,9 +29,9 @@ static void locate_frame(struct located_frame *f, const struct rprof_stack *s,
 	/* A return address may be the first byte of what follows its function. */
 	pc = marks_is_interrupted(f->how) ? native->pc : native->pc - 1;
 	m = space_mapping(space, pc);
-	/* The kernel side looked already, unless it had no table yet. */
-	f->executable = !(native->flags & RPROF_NATIVE_UNCHECKED) ||
-			is_exec(space_mapping(space, native->pc));
+	/* The kernel side looked already, unless it had no table yet; 0 stands for what is no code. */
+	f->executable = native->pc && (!(native->flags & RPROF_NATIVE_UNCHECKED) ||
+				       is_exec(space_mapping(space, native->pc)));
 	f->vaddr = pc;
 	if (!is_exec(m)) {
 		f->kind = LOCATED_UNKNOWN;
@@ -68,7 +68,7 @@ struct located *locate_stack(const struct rprof_stack *s, const struct space *sp
 		return NULL;
 	}
 	memcpy(l->kernel, record_kernel(s), l->n_kernel * sizeof(*l->kernel));
-	l->n_native = s->n_native;
+	l->n_native = record_n_native(s);
 	for (size_t i = 0; space && i < l->n_native; i++) {
 		locate_frame(&l->native[i], s, &record_native(s)[i], space, modules, jits);
 		l->has_jit |= l->native[i].kind == LOCATED_ANON;

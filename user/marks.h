@@ -22,7 +22,8 @@ struct marks_frame {
 enum mark {
 	MARK_NONE,
 	MARK_CALLER_UNKNOWN,		/* a frame or more is missing here; those above stand */
-	MARK_NO_FRAME_POINTER,		/* code without frame pointers: nothing above */
+	MARK_NO_FRAME_POINTER,		/* code that does not link frames: nothing above */
+	MARK_NOT_LINKED,		/* interrupted between allocating a frame and linking it: the same */
 	MARK_NO_RULE,			/* the file says nothing of this code: nothing above */
 	MARK_SIGNAL_FRAME,		/* above is what a signal interrupted: not followed, or not proven */
 	MARK_STOP,			/* the walk ended here for a reason: nothing above */
@@ -33,6 +34,7 @@ struct marks_verdict {
 	enum mark above;		/* between this frame and its caller's side */
 	unsigned int stop;		/* MARK_STOP: enum rprof_stop */
 	size_t blame;			/* frame whose code is the reason */
+	bool stands_in;			/* not shown: a stale word in the place of the caller, which is a word */
 };
 
 /* Was a frame found so interrupted, by the sample or by a signal? Its rule is the one at its pc. */

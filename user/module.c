@@ -301,7 +301,7 @@ void module_report(const struct module *m, struct module_report *out)
 		out->bytes += elf_symbols_size(m->names.stubs);
 	if (m->cfi) {
 		cfi_find(m->cfi, 0, &rule);
-		out->keeps_fp_known = ARCH_HAS_FP_CHAIN;
+		out->keeps_fp_known = true;
 		out->keeps_fp = rule.keeps_fp;
 	}
 }
@@ -316,6 +316,7 @@ int module_take_dwarf(struct module *m)
 
 int cfi_rule_at(struct module *m, __u64 vaddr, struct cfi_rule *out)
 {
+	__u64 start;
 	int err = module_load(m);
 
 	if (err)
@@ -323,5 +324,13 @@ int cfi_rule_at(struct module *m, __u64 vaddr, struct cfi_rule *out)
 	memset(out, 0, sizeof(*out));
 	if (m->cfi)
 		cfi_find(m->cfi, vaddr, out);
+	/* The code of a stub was read, and has no frame (plt.h). */
+	if (ARCH_PLT_HAS_NO_FRAME && out->state == CFI_UNKNOWN && !out->signal_frame &&
+	    m->names.stubs && elf_symbols_find(m->names.stubs, vaddr, &start)) {
+		out->state = CFI_FP_UNTOUCHED;
+		out->ra = CFI_RA_REGISTER;
+		out->cfa_is_sp = true;
+		out->cfa_offset = ARCH_UP_CFA;
+	}
 	return 0;
 }

@@ -123,21 +123,36 @@ void module_report(const struct module *m, struct module_report *out);
  */
 int module_take_dwarf(struct module *m);
 
-/* Where the unwind rules of a function say that the caller is. */
+/*
+ * Where the unwind rules of a function say that the caller is. The frame pointer stands for what
+ * links frames: where that is a back chain, stored at sp, no rule speaks of it, and back_chain.h
+ * reads the code.
+ */
 enum cfi_state {
 	CFI_UNKNOWN,		/* no rule, one we do not read, or a signal frame */
-	CFI_FP_UP,		/* the frame is up: caller by the frame pointer chain */
-	CFI_FP_UNTOUCHED,	/* frame not up, frame pointer still the caller's */
-	CFI_FP_LOST,		/* frame pointer saved elsewhere or overwritten */
+	CFI_FP_UP,		/* the frame is up: caller by the chain */
+	CFI_FP_UNTOUCHED,	/* frame not up, frame pointer (sp) still the caller's */
+	CFI_FP_LOST,		/* frame pointer saved elsewhere or overwritten; no back chain stored */
+	CFI_FP_UNLINKED,	/* back chain alone: frame allocated, its link will be stored soon */
 	CFI_END,		/* return address undefined: outermost frame */
+};
+
+enum cfi_ra {
+	CFI_RA_UNKNOWN,		/* or in a place where nobody looks for it */
+	CFI_RA_REGISTER,	/* of an interrupted frame; a call overwrote it */
+	CFI_RA_STACK,
 };
 
 struct cfi_rule {
 	enum cfi_state state;
+	enum cfi_ra ra;
 	bool cfa_is_sp;		/* CFA = sp + cfa_offset (else frame pointer + cfa_offset) */
+	bool packed;		/* chain and return address are where -mpacked-stack has them */
+	bool wrapper;		/* CFI_FP_UP, by no chain, if this is the vDSO: one of its wrappers */
 	__s64 cfa_offset;	/* 0: CFA not known, or not in terms of a register */
+	__s64 ra_at_sp;		/* CFI_RA_STACK and cfa_is_sp: it is at [sp + ra_at_sp] */
 	bool signal_frame;	/* augmentation 'S': its caller was interrupted, not calling */
-	bool keeps_fp;		/* of the file: most of its functions set up a frame pointer */
+	bool keeps_fp;		/* of the file: most of its functions that need to link frames */
 };
 
 /*

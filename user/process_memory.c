@@ -232,6 +232,9 @@ static int ask(__u32 tgid)
 			return -ETIMEDOUT;
 		if (n < 0 || reader_is_running())
 			continue;
+		/* It may have answered since, and wait for the next request. */
+		if (poll(&p, 1, 0) > 0)
+			break;
 		waited += SLICE_MS;
 		if (waited >= WAIT_MS || charge(tgid, now) >= PERIOD_MS)
 			return -ETIMEDOUT;

@@ -280,6 +280,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 	}
 	analysis_finish(p->analysis);
 	analysis_counts(p->analysis, &p->account.received, &p->account.unknown_stacks);
+	analysis_completed(p->analysis, &p->account.completed);
 	processes_stats(analysis_processes(p->analysis), &stats);
 	p->account.unchecked = stats.unchecked;
 	p->account.lost_events = stats.lost_events;

@@ -7,7 +7,11 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Offsets, unlike sizes, were the same in all final releases of a minor version. */
+/*
+ * Offsets, unlike sizes, were the same in all final releases of a minor version, and are the same on
+ * x86-64 and s390x: DWARF of Debian's 3.11 for it, and of the headers of the others compiled for it
+ * (scripts/python-layouts.py check).
+ */
 static const struct {
 	unsigned int minor;
 	const __u32 *words;

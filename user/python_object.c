@@ -9,6 +9,7 @@
 #include "rprof/hash.h"
 
 #define MAX_CODE 192u	/* PY_CODE_BYTES of the kernel side */
+#define AT_ONCE 16	/* code objects that are told apart by one call */
 #define TAIL_WORDS (RPROF_TEXT_TAIL / 8)
 
 /* The start of a PyUnicodeObject from .str_length on, 3.9 to 3.15; of a PyBytesObject its size alone. */
@@ -276,6 +277,78 @@ int python_object_read(const struct python_memory *m, const struct rprof_python 
 	object.firstlineno = (__s32)code_word(&r, p->co_firstlineno, 4);
 	*out = object;
 	return 0;
+}
+
+/* Without a version its texts say which one it is: they are read, and the object once more. */
+static __u32 fingerprint_by_texts(const struct python_memory *m, struct reading *r)
+{
+	struct python_object object = { 0 };
+	__u32 found = 0;
+
+	r->out = &object;
+	if (!look_for_parts(m, r)) {
+		r->places[RPROF_CODE_LINES].addr = 0;
+		if (!allocate(r) && !read_all(m, r))
+			found = fingerprint(r);
+	}
+	python_object_free(&object);
+	r->out = NULL;
+	return found;
+}
+
+/* Of an object whose bytes are in @r. */
+static __s64 identify(const struct python_memory *m, struct reading *r)
+{
+	const struct rprof_python *p = r->p;
+
+	if (code_word(r, p->co_type, 8) != p->code_type)
+		return PYTHON_OBJECT_NONE;
+	if ((p->flags & RPROF_PYTHON_CODE_VERSION) && code_word(r, p->co_version, 4))
+		return fingerprint(r);
+	return fingerprint_by_texts(m, r);
+}
+
+/* At most AT_ONCE of them: one call, unless one cannot be read. */
+static void identify_some(const struct python_memory *m, const struct python_object_key *keys,
+			  const struct rprof_python *p, size_t n, __s64 *out)
+{
+	struct reading r[AT_ONCE];
+	struct python_range ranges[AT_ONCE];
+	size_t done = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		r[i] = (struct reading){ .p = p, .key = &keys[i] };
+		ranges[i] = code_range(&r[i]);
+	}
+	while (done < n) {
+		const size_t more = m->read(m->ctx, ranges + done, n - done);
+
+		for (size_t i = done; i < done + more; i++)
+			out[i] = identify(m, &r[i]);
+		done += more;
+		if (done < n)
+			out[done++] = 0;
+	}
+}
+
+void python_object_fingerprints(const struct python_memory *m, const struct rprof_python *p,
+				const struct python_object_key *key, const __u64 *codes, size_t n,
+				__s64 *out)
+{
+	struct python_object_key keys[AT_ONCE];
+
+	for (size_t at = 0; at < n; at += AT_ONCE) {
+		const size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+
+		for (size_t i = 0; i < some; i++) {
+			keys[i] = *key;
+			keys[i].code = codes[at + i];
+		}
+		if (p->co_read <= MAX_CODE)
+			identify_some(m, keys, p, some, out + at);
+		else
+			memset(out + at, 0, some * sizeof(*out));
+	}
 }
 
 void python_object_free(struct python_object *o)

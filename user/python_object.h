@@ -51,6 +51,18 @@ struct python_object {
 int python_object_read(const struct python_memory *m, const struct rprof_python *p,
 		       const struct python_object_key *key, const struct rprof_code_text *where,
 		       struct python_object *out);
+
+#define PYTHON_OBJECT_NONE (-1)	/* something else lies there */
+
+/*
+ * python_object_fingerprints() - which code objects lie at @n addresses now.
+ * @key: .code and .fingerprint are not looked at
+ * @out: of each, as the kernel side has it: its fingerprint; 0: it could not be read;
+ *       PYTHON_OBJECT_NONE
+ */
+void python_object_fingerprints(const struct python_memory *m, const struct rprof_python *p,
+				const struct python_object_key *key, const __u64 *codes, size_t n,
+				__s64 *out);
 void python_object_free(struct python_object *o);
 
 #endif

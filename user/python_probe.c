@@ -19,6 +19,7 @@
 #define MAX_CODE 192u
 #define MAX_TEXT (1u << 20)	/* code points of a name */
 #define MAX_BYTES (1u << 24)	/* of a line table, and of code */
+#define N_SOUND 16		/* code objects that are remembered; a power of two */
 #define TYPE_NAME 16		/* tp_name, from ob_type on */
 
 /* What a look at something came to; the reason of BAD is in probing.why. */
@@ -30,6 +31,7 @@ struct probing {
 	struct python_live *live;
 	char *why;
 	__u64 code_type;	/* p's, or as it was learnt */
+	__u64 sound[N_SOUND];	/* code objects, found to be so in this try */
 	unsigned int threads;	/* that may still be looked at, in this try */
 	unsigned int reads;	/* that may still be done */
 };
@@ -129,12 +131,19 @@ static bool is_bytes(struct probing *pr, __u64 addr)
 	       size < MAX_BYTES && read_one(pr, addr + pr->p->bytes_data + size, &last, 1) && !last;
 }
 
+/*
+ * Once each: frames move while they are looked at, and a recursion whose code object was read for
+ * each of them would hardly ever stand still that long.
+ */
 static enum verdict look_at_code(struct probing *pr, __u64 code)
 {
+	__u64 *const sound = &pr->sound[code / 16 % N_SOUND];
 	const struct rprof_python *p = pr->p;
 	unsigned char co[MAX_CODE];
 	const size_t type = p->co_type;
 
+	if (code && *sound == code)
+		return GOOD;
 	if (!is_object(code) || !read_one(pr, code + type, co, p->co_read))
 		return SAY(pr, "no code object can be read at %#llx", HEX(code));
 	if (!is_code_type(pr, word_at(co, 0)))
@@ -145,6 +154,7 @@ static enum verdict look_at_code(struct probing *pr, __u64 code)
 		return SAY(pr, "the code object at %#llx has no file name", HEX(code));
 	if (!is_bytes(pr, word_at(co, p->co_lines - type)))
 		return SAY(pr, "the code object at %#llx has no line table", HEX(code));
+	*sound = code;
 	return GOOD;
 }
 
@@ -377,6 +387,7 @@ int python_offsets_probe(const struct python_memory *m, struct rprof_python *p,
 
 	for (unsigned int i = 0; i < MAX_TRIES && verdict == BAD; i++) {
 		pr.code_type = p->code_type;
+		memset(pr.sound, 0, sizeof(pr.sound));
 		verdict = look(&pr);
 	}
 	if (verdict == BAD)

@@ -30,30 +30,38 @@ static int check_sample(const struct rprof_sample *s)
 {
 	if (s->h.len != sizeof(*s))
 		return -EINVAL;
-	if (!all_zero((const __u8 *)s->reserved, sizeof(s->reserved)))
-		return -EINVAL;
-	return 0;
+	return all_zero((const __u8 *)s->reserved, sizeof(s->reserved)) ? 0 : -EINVAL;
 }
 
-static bool native_ok(const struct rprof_native_frame *f)
+/* Where the walk stopped is said last, of a frame that another one links to. */
+static bool native_ok(const struct rprof_stack *s, size_t i)
 {
-	if (f->flags & ~(RPROF_NATIVE_HOW | RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND))
+	const __u64 flags = record_native(s)[i].flags;
+	const __u64 low = s->stop_python == RPROF_STOP_FAULT ? ~0ULL << RPROF_NATIVE_LOW_SHIFT : 0;
+
+	if (flags & RPROF_NATIVE_NEXT)
+		return i && i + 1 == s->n_native && s->stop_native == RPROF_STOP_FAULT;
+	if (flags & ~(RPROF_NATIVE_HOW | RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND | low))
 		return false;
-	return (f->flags & RPROF_NATIVE_HOW) < RPROF_HOW_MAX;
+	return (flags & RPROF_NATIVE_HOW) < RPROF_HOW_MAX;
 }
 
-/* Every bit of .where has a meaning. A shim names a native frame of this stack, or none. */
-static bool python_ok(const struct rprof_python_frame *f, __u16 n_native)
+/*
+ * Every bit of .where has a meaning. A shim names a native frame of this stack, or none. What is no
+ * frame comes last: two entries at most.
+ */
+static bool python_ok(const struct rprof_stack *s, size_t i)
 {
-	if (!(f->where & RPROF_PY_SHIM))
-		return true;
-	return f->code <= n_native && !(f->where & RPROF_PY_NEXT);
+	const struct rprof_python_frame *f = &record_python(s)[i];
+
+	if (f->where & RPROF_PY_NEXT)
+		return !(f->where & RPROF_PY_SHIM) && i + 2 >= s->n_python &&
+		       (i + 1 == s->n_python || f[1].where & RPROF_PY_NEXT);
+	return !(f->where & RPROF_PY_SHIM) || f->code <= record_n_native(s);
 }
 
 static int check_stack(const struct rprof_stack *s)
 {
-	const struct rprof_native_frame *native;
-	const struct rprof_python_frame *python;
 	size_t len;
 
 	if (s->h.len < sizeof(*s))
@@ -62,8 +70,9 @@ static int check_stack(const struct rprof_stack *s)
 	    s->n_python > RPROF_MAX_PYTHON)
 		return -EINVAL;
 
-	len = sizeof(*s) + s->n_kernel * sizeof(__u64) + s->n_native * sizeof(*native) +
-	      s->n_python * sizeof(*python);
+	len = sizeof(*s) + s->n_kernel * sizeof(__u64) +
+	      s->n_native * sizeof(struct rprof_native_frame) +
+	      s->n_python * sizeof(struct rprof_python_frame);
 	if (s->h.len != len)
 		return -EINVAL;
 	if (!is_walk_stop(s->stop_kernel) || !is_walk_stop(s->stop_native) ||
@@ -72,14 +81,12 @@ static int check_stack(const struct rprof_stack *s)
 	if (!all_zero(s->reserved, sizeof(s->reserved)))
 		return -EINVAL;
 
-	native = record_native(s);
 	for (size_t i = 0; i < s->n_native; i++) {
-		if (!native_ok(&native[i]))
+		if (!native_ok(s, i))
 			return -EINVAL;
 	}
-	python = record_python(s);
 	for (size_t i = 0; i < s->n_python; i++) {
-		if (!python_ok(&python[i], s->n_native))
+		if (!python_ok(s, i))
 			return -EINVAL;
 	}
 	return 0;
@@ -174,6 +181,13 @@ const struct rprof_native_frame *record_native(const struct rprof_stack *s)
 const struct rprof_python_frame *record_python(const struct rprof_stack *s)
 {
 	return (const struct rprof_python_frame *)(record_native(s) + s->n_native);
+}
+
+size_t record_n_native(const struct rprof_stack *s)
+{
+	const struct rprof_native_frame *end = record_native(s) + s->n_native;
+
+	return s->n_native - (s->n_native && end[-1].flags & RPROF_NATIVE_NEXT ? 1u : 0);
 }
 
 const void *record_code_part(const struct rprof_code *c, int part)

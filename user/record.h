@@ -22,6 +22,9 @@ const __u64 *record_kernel(const struct rprof_stack *s);
 const struct rprof_native_frame *record_native(const struct rprof_stack *s);
 const struct rprof_python_frame *record_python(const struct rprof_stack *s);
 
+/* Its native frames: n_native without the entry that says where the walk stopped. */
+size_t record_n_native(const struct rprof_stack *s);
+
 /* The .captured bytes of a part (enum rprof_code_part) of a CODE that record_check() accepted. */
 const void *record_code_part(const struct rprof_code *c, int part);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch.h"
 #include "located.h"
 #include "mark_table.h"
 #include "marks.h"
@@ -159,8 +160,10 @@ static int add_verdict(struct resolver *r, const struct marks_verdict *v,
 	case MARK_CALLER_UNKNOWN:
 		return add_mark(r, out, "[caller unknown]", "caller unknown", module);
 	case MARK_NO_FRAME_POINTER:
-		snprintf(text, sizeof(text), "[truncated: no frame pointer in %s]", module);
-		return add_mark(r, out, text, "no frame pointer", module);
+		snprintf(text, sizeof(text), "[truncated: no " ARCH_LINK " in %s]", module);
+		return add_mark(r, out, text, "no " ARCH_LINK, module);
+	case MARK_NOT_LINKED:
+		return add_truncated(r, out, "frame not linked yet", module);
 	case MARK_NO_RULE:
 		snprintf(text, sizeof(text), "[truncated: no unwind rule in %s]", module);
 		return add_mark(r, out, text, "no unwind rule", module);
@@ -253,7 +256,7 @@ static void judge_natives(struct resolver *r, const struct located *l)
 			.shown = r->verdicts[i].shown,
 			.above = r->verdicts[i].above,
 			.up = state == CFI_FP_UP || state == CFI_END,
-			.word = marks_is_word(f->how),
+			.word = marks_is_word(f->how) || r->verdicts[i].stands_in,
 			.interpreter = own,
 			.evaluator = merge_is_evaluator(symbol),
 			.collector = merge_is_collector(symbol),

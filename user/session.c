@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "arch.h"
 #include "caps.h"
 #include "kernel.h"
 #include "log.h"
@@ -96,11 +97,13 @@ static int configure(struct session *s, const struct session_config *config)
 	c->ring_quarter = config->ring_size / 4;
 	c->max_kernel = kernel_max_stack();
 	kernel_offsets(c);
+	if (ARCH_THREAD_POINTER_LATE)
+		c->flags |= RPROF_CONFIG_TP_LATE;
 	configure_processes(s, c, config->forks);
 	log_debug("user registers of samples in the kernel: %s",
 		  task_regs	? "bpf_task_pt_regs" :
 		  c->task_stack ? "from the top of the kernel stack" :
-				  "not available (no BTF)");
+				  "not available");
 	s->clock = task_regs ? s->bpf->progs.rprof_clock_btf : s->bpf->progs.rprof_clock;
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock_btf, task_regs);
 	bpf_program__set_autoload(s->bpf->progs.rprof_clock, !task_regs);

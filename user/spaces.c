@@ -99,9 +99,14 @@ void spaces_free(struct spaces *s)
 	free(s);
 }
 
+static bool is_named(const struct maps_entry *e, const char *name)
+{
+	return e->path_len == strlen(name) && !memcmp(e->path, name, e->path_len);
+}
+
 static bool is_main_stack(const struct maps_entry *e)
 {
-	return e->path_len == strlen("[stack]") && !memcmp(e->path, "[stack]", e->path_len);
+	return is_named(e, "[stack]");
 }
 
 static enum use use_of(const struct proc_maps *p, size_t i)
@@ -153,7 +158,7 @@ static void describe(struct spaces *s, int proc_dir, __u32 tgid, const struct ma
 		m->flags |= RPROF_MAPPING_GROWSDOWN;
 	if (!e->executable)
 		return;
-	m->flags |= RPROF_MAPPING_EXEC;
+	m->flags |= RPROF_MAPPING_EXEC | (is_named(e, "[vdso]") ? RPROF_MAPPING_VDSO : 0);
 	m->module = modules_add(s->modules, proc_dir, tgid, e);
 	if (!modules_vaddr(s->modules, m->module, e->pgoff, &vaddr))
 		m->bias = e->start - vaddr;

@@ -26,7 +26,7 @@ static const char *const names[] = {
 	[RPROF_STOP_STATE_LOST] = "thread state not found",
 	[RPROF_STOP_BAD_FRAME] = "not a Python frame",
 	[RPROF_STOP_LOST_CODE] = "code record refused",
-	[RPROF_STOP_UNLINKED] = "Python frame not linked yet",
+	[RPROF_STOP_UNLINKED] = "frame not linked yet",
 };
 
 _Static_assert(ARRAY_SIZE(names) == RPROF_STOP_MAX, "a stop without words");

@@ -21,8 +21,10 @@ enum { REG_BP = 4, REG_IP = 16, REG_CS = 17, REG_SP = 19, REG_SS = 20, REG_WORDS
 /* pt_regs ends at the top of the stack, or 16 bytes below it with CONFIG_X86_FRED (seen on 7.2). */
 #define ARCH_PT_REGS_WORDS REG_WORDS
 #define ARCH_TOP_WORDS (REG_WORDS + 2)
-#define ARCH_CODE_BYTES 16
-#define ARCH_SP_WORDS 2
+#define ARCH_CODE_BEFORE 0u
+#define ARCH_CODE_BYTES 16u
+#define ARCH_CODE_STEPS 0
+#define ARCH_RA_REGISTER 0
 #define ARCH_SIGRETURN_BYTES 9
 
 /*
@@ -47,8 +49,10 @@ static __always_inline int frame_of_mode(u64 cs)
 	return (cs & 0xffff) == USER_CS ? RPROF_STOP_END : RPROF_STOP_COMPAT;
 }
 
-static __always_inline int arch_ctx_frame(struct bpf_perf_event_data *ctx, struct unwind_frame *f)
+static __always_inline int arch_ctx_frame(struct bpf_perf_event_data *ctx, struct scratch *s)
 {
+	struct unwind_frame *f = &s->frame;
+
 	f->ip = ctx_word(ctx, REG_IP);
 	f->sp = ctx_word(ctx, REG_SP);
 	f->fp = ctx_word(ctx, REG_BP);
@@ -56,8 +60,9 @@ static __always_inline int arch_ctx_frame(struct bpf_perf_event_data *ctx, struc
 	return frame_of_mode(ctx_word(ctx, REG_CS));
 }
 
-static __always_inline int arch_regs_from_task(const u64 *regs, struct unwind_frame *f)
+static __always_inline int arch_regs_from_task(const u64 *regs, struct scratch *s)
 {
+	struct unwind_frame *f = &s->frame;
 	u64 cs = regs[REG_CS] & 0xffff;
 
 	if ((cs != USER_CS && cs != USER32_CS) || (regs[REG_SS] & 0xffff) != USER_SS)
@@ -69,11 +74,11 @@ static __always_inline int arch_regs_from_task(const u64 *regs, struct unwind_fr
 	return frame_of_mode(cs);
 }
 
-static __always_inline int arch_regs_from_top(const u64 *words, struct unwind_frame *f)
+static __always_inline int arch_regs_from_top(const u64 *words, struct scratch *s)
 {
-	int stop = arch_regs_from_task(words + 2, f);
+	int stop = arch_regs_from_task(words + 2, s);
 
-	return stop == RPROF_STOP_NO_REGS ? arch_regs_from_task(words, f) : stop;
+	return stop == RPROF_STOP_NO_REGS ? arch_regs_from_task(words, s) : stop;
 }
 
 /* mov $15,%rax; syscall: __NR_rt_sigreturn. glibc, musl and Go; the short mov is an assembler's. */
@@ -119,6 +124,32 @@ static __always_inline int arch_repair(const u8 *code)
 	     (code[6] == 0xf2 && code[7] == 0xff && code[8] == 0x25)))
 		return RPROF_HOW_SP8;
 	return arch_is_sigreturn(code) ? RPROF_HOW_SIGNAL : RPROF_HOW_PC;
+}
+
+static __always_inline int arch_code_begin(struct scratch *s)
+{
+	return arch_repair(s->code);
+}
+
+static __always_inline int arch_code_step(struct scratch *s)
+{
+	return 1;
+}
+
+static __always_inline void arch_code_end(struct scratch *s)
+{
+}
+
+static __always_inline bool arch_ra_slot(struct scratch *s, u32 slot, u64 *word)
+{
+	return false;
+}
+
+/* A handler that has no frame yet has not touched the frame pointer. */
+static __always_inline bool arch_is_bare_handler(const struct unwind_frame *handler,
+						 const struct unwind_frame *interrupted)
+{
+	return handler->fp == interrupted->fp;
 }
 
 /* Both code segments of user mode: 0x33 and 0x23. */
@@ -179,6 +210,7 @@ static __always_inline int arch_frame_next(struct scratch *s, u32 slot)
 	f->fp = *(u64 *)(s->window + at);
 	f->ip = *(u64 *)(s->window + at + 8);
 	f->sp = fp + 16;
+	f->link_at = fp;
 	return 0;
 }
 

@@ -23,6 +23,7 @@ enum rprof_filter {
 #define RPROF_CONFIG_NESTED 4u		/* numbers of processes are those of rprof_ns, not the first */
 #define RPROF_CONFIG_NO_CACHE 8u	/* --no-cache: nothing of a thread's last sample is used */
 #define RPROF_CONFIG_VERIFY 16u		/* --verify: each Python walk is done twice, and compared */
+#define RPROF_CONFIG_TP_LATE 32u	/* .task_tp is of before an exec until the thread was switched */
 
 /* Read-only data of the BPF object. Offsets are bytes into kernel structs, from the kernel's BTF. */
 struct rprof_config {
@@ -48,7 +49,7 @@ struct rprof_config {
 	__u32 upid_size;		/* and sizeof */
 	__u32 task_tp;			/* offset of the saved thread pointer, from task_struct; 0 */
 	__u32 task_start;		/* offset of task_struct.start_time; 0: unknown */
-	__u32 reserved;
+	__u32 task_faults;		/* of task_struct.min_flt and, behind it, .maj_flt; 0: unknown */
 };
 
 /* Bits of rprof_proc.flags. */

@@ -35,7 +35,13 @@ struct rprof_sample {
 	__u32 tid;
 	__u32 cpu;
 	__u16 event;			/* index of the -e option */
-	__u16 reserved[3];
+	__u16 reserved[1];
+	/*
+	 * If its stack stopped with FAULT: page faults of the thread until now, + 1, low 32 bits; else,
+	 * or if it is not known, 0. As long as it has had no other one, it has not touched the page
+	 * that could not be read.
+	 */
+	__u32 faults;
 };
 
 /*
@@ -82,6 +88,11 @@ enum rprof_how {
  */
 #define RPROF_NATIVE_NEXT 0x400ULL
 #define RPROF_NATIVE_NEXT_SHIFT 16
+/*
+ * Of a stack whose Python walk stopped with FAULT, in all other entries: bits 16 up are the frame's
+ * lowest address (0: not known), so that the frames which are read later can be joined.
+ */
+#define RPROF_NATIVE_LOW_SHIFT 16
 
 struct rprof_native_frame {
 	__u64 pc;
@@ -109,7 +120,8 @@ struct rprof_native_frame {
  * that holds it, which is that activation of the evaluator; 0: in none that was walked. From 3.12 on
  * it is the interpreter's own entry frame, in 3.11 a _PyCFrame; both lie on the C stack, so that no
  * guess is needed to merge the two: native frames leafward of that index were called from the
- * Python frames between this shim and the one before.
+ * Python frames between this shim and the one before. If it is in none that was walked, and the native
+ * walk stopped with FAULT, its .fingerprint is the low half of its address.
  */
 struct rprof_python_frame {
 	__u64 code;			/* address of the code object */

@@ -38,7 +38,8 @@ enum rprof_stop {
 	RPROF_STOP_STATE_LOST = 18,	/* its thread state could not be found: memory, or too many */
 	RPROF_STOP_BAD_FRAME = 19,	/* what should be a frame of the interpreter is none */
 	RPROF_STOP_LOST_CODE = 20,	/* not a sample: a CODE record the ring refused */
-	RPROF_STOP_UNLINKED = 21,	/* a Python frame that was not linked to its caller yet */
+	RPROF_STOP_UNLINKED =
+		21, /* a frame, of either kind, that was not linked to its caller yet */
 
 	RPROF_STOP_MAX
 };

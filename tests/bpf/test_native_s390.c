@@ -23,17 +23,6 @@ static void back_chain_0_of_the_interrupted_frame_ends_the_walk(void **state)
 	assert_chain(&seen, 1, 0, 0, RPROF_STOP_END);
 }
 
-static void no_word_is_a_candidate(void **state)
-{
-	struct seen seen;
-
-	put_chain(SP, 1, 2 * FRAME);
-	host_poke(SP + 8, RA(77));
-	host_poke(SP + 112, RA(78));
-	seen = sample_at(SP);
-	assert_chain(&seen, 1, 1, 0, RPROF_STOP_END);
-}
-
 static void unaligned_stack_pointer_stops(void **state)
 {
 	struct seen seen = sample_at(SP + 4);
@@ -289,7 +278,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		THREAD_TEST(chain_ends_at_back_chain_0_and_keeps_the_outermost_frame),
 		THREAD_TEST(back_chain_0_of_the_interrupted_frame_ends_the_walk),
-		THREAD_TEST(no_word_is_a_candidate),
 		THREAD_TEST(unaligned_stack_pointer_stops),
 		THREAD_TEST(unaligned_back_chain_stops),
 		THREAD_TEST(back_chain_that_goes_down_or_nowhere_stops),

@@ -317,6 +317,61 @@ static void every_stop_is_counted_once(void **state)
 	assert_int_equal(counter(RPROF_STOP_NONE), 0);
 }
 
+/* Where a fault ended the walk. */
+
+static void fault_says_which_frame_record_it_was(void **state)
+{
+	struct seen seen;
+
+	put_chain(FP, 3, 3 * HOST_PAGE);
+	host_user_hole(FP + 6 * HOST_PAGE);
+	seen = sample_at(FP);
+	assert_chain(&seen, 1, 2, 0, RPROF_STOP_FAULT);
+	assert_next(&seen, FP + 6 * HOST_PAGE, 3 * HOST_PAGE);
+	/* The word for the return address is in the hole, the link is not. */
+	put_frame(FP + 3 * HOST_PAGE, FP + 6 * HOST_PAGE - 8, RA(1));
+	seen = sample_at(FP);
+	assert_chain(&seen, 1, 2, 0, RPROF_STOP_FAULT);
+	assert_next(&seen, FP + 6 * HOST_PAGE - 8, 3 * HOST_PAGE - 8);
+}
+
+static void fault_at_the_first_frame_record_has_no_link(void **state)
+{
+	struct seen seen;
+
+	host_user_hole(FP + HOST_PAGE);
+	seen = sample_user(PC, FP, FP + HOST_PAGE);
+	assert_chain(&seen, 1, 0, 0, RPROF_STOP_FAULT);
+	assert_next(&seen, FP + HOST_PAGE, 0);
+}
+
+static void fault_in_a_stack_that_nothing_bounds_says_no_more(void **state)
+{
+	struct seen seen;
+
+	host_user_region(0x10000, HOST_PAGE);
+	put_frame(0x10040, 0x12000, RA(0));
+	seen = sample_user(PC, 0x10000, 0x10040);
+	assert_chain(&seen, 1, 1, RPROF_NATIVE_UNBOUND, RPROF_STOP_FAULT);
+	thread_no_table();
+	seen = sample_user(PC, 0x10000, 0x10040);
+	assert_chain(&seen, 1, 1, RPROF_NATIVE_UNCHECKED, RPROF_STOP_FAULT);
+}
+
+static void fault_after_the_last_frame_that_fits_says_no_more(void **state)
+{
+	const u64 last = FP + 511 * 64;
+	struct seen seen;
+
+	put_chain(FP, 511, 64);
+	put_frame(FP + 510 * 64, last + HOST_PAGE, RA(510));
+	host_user_hole(last + HOST_PAGE);
+	seen = sample_at(FP);
+	assert_int_equal(seen.stop, RPROF_STOP_FAULT);
+	assert_int_equal(seen.n, RPROF_MAX_NATIVE);
+	assert_frame(&seen, 511, RA(510), RPROF_HOW_CHAIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +400,10 @@ int main(void)
 		THREAD_TEST(sp_at_the_end_of_the_address_space_wraps_nowhere),
 		THREAD_TEST(unmapped_sp_is_unbound_and_its_chain_still_followed),
 		THREAD_TEST(every_stop_is_counted_once),
+		THREAD_TEST(fault_says_which_frame_record_it_was),
+		THREAD_TEST(fault_at_the_first_frame_record_has_no_link),
+		THREAD_TEST(fault_in_a_stack_that_nothing_bounds_says_no_more),
+		THREAD_TEST(fault_after_the_last_frame_that_fits_says_no_more),
 	};
 
 	return cmocka_run_group_tests_name("native_x86", tests, NULL, NULL);

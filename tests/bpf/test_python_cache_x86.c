@@ -258,5 +258,5 @@ int main(void)
 		cmocka_unit_test(verify_counts_what_changed_between_two_walks),
 	};
 
-	return cmocka_run_group_tests_name("python_cache_x86", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("python_cache", tests, NULL, NULL);
 }

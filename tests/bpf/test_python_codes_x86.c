@@ -203,5 +203,5 @@ int main(void)
 		THREAD_TEST(names_of_each_kind_are_captured),
 	};
 
-	return cmocka_run_group_tests_name("python_codes_x86", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("python_codes", tests, NULL, NULL);
 }

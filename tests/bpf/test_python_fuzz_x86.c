@@ -37,5 +37,5 @@ int main(void)
 		cmocka_unit_test(samples_of_hostile_interpreters_are_bounded_and_keep_the_rules),
 	};
 
-	return cmocka_run_group_tests_name("python_fuzz_x86", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("python_fuzz", tests, NULL, NULL);
 }

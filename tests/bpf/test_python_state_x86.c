@@ -1,66 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* From a thread to its PyThreadState: which one it is, and when it has to be searched for again. */
-#include "python_seen.h"
-
-#define RETRY_NS 100000000ULL
-
-static struct py_stack a, b, c;
-static u64 codes[4];
-
-/* A process of @version with one interpreter and the threads a, b and c, each with frames. */
-static void start(u32 version)
-{
-	struct py_stack *threads[] = { &a, &b, &c };
-
-	py_start(version);
-	py_native(6);
-	for (u32 i = 0; i < 4; i++)
-		codes[i] = py_code("function", "file.py", i + 1);
-	for (u32 i = 0; i < 3; i++) {
-		py_thread(threads[i], INTERPS, i, 4 * i);
-		for (u32 k = 0; k < 2 + i; k++)
-			py_push(threads[i], PY_FRAME, codes[(i + k) & 3], k);
-		if (py_has(RPROF_PYTHON_IS_ENTRY))
-			threads[i]->frames[0].entry = in_native(4);
-		py_write(threads[i]);
-	}
-}
-
-static void each_version(void (*test)(u32 version))
-{
-	for (u32 version = 0; version < N_LAYOUTS; version++) {
-		start(version);
-		test(version);
-		host_reset();
-	}
-}
-
-/* Written again: the threads of the model share a C stack. */
-static void right(const struct py_stack *s)
-{
-	py_write(s);
-	py_run(s);
-	py_right(s);
-}
-
-/* This thread has no Python stack, for that reason. */
-static void expect_none(u32 stop)
-{
-	struct py_seen seen = py_sample();
-
-	assert_int_equal(seen.n, 0);
-	assert_int_equal(seen.stop, stop);
-}
-
-/* Up to 3.11 the holder of the GIL is not searched for. */
-static void expect_searches(u32 n, u32 hits)
-{
-	u64 misses = counter(RPROF_COUNT_STATE_MISSES);
-
-	if (py_has(RPROF_PYTHON_STATUS))
-		assert_int_equal(misses, n);
-	assert_int_equal(misses + counter(RPROF_COUNT_STATE_HITS), n + hits);
-}
+#include "python_threads.h"
 
 /* Which one. */
 
@@ -95,7 +35,7 @@ static void two_states(u32 version)
 		right(&inner);
 		/* Back in the outer one. */
 		py_unbind(inner.tstate);
-		py_half(a.tstate + py.p.ts_status, 0x1b);
+		py_bind(a.tstate, true);
 		right(&a);
 	}
 }
@@ -169,12 +109,11 @@ static void by_number(u32 version)
 	config.task_tp = 0;
 	host_config(&config);
 	py_run(&a);
-	expect_none(RPROF_STOP_NO_STATE);
+	expect_none(RPROF_STOP_STATE_LOST);
 	if (!py.p.ts_native_tid)
 		return;
 	py.p.flags |= RPROF_PYTHON_NATIVE_TID;
 	py_table(&py.p);
-	host.now += RETRY_NS;
 	right(&b);
 	right(&a);
 }
@@ -304,7 +243,7 @@ static void exec(u32 version)
 	py.p.execs = 2;
 	py_table(&py.p);
 	execs = py.p.execs;
-	py.p = python_layouts[other];
+	py.p = py_layout(other);
 	py.p.runtime = RUNTIME;
 	py.p.code_type = CODE_TYPE;
 	py.p.execs = execs;
@@ -394,5 +333,5 @@ int main(void)
 		THREAD_TEST(list_that_does_not_end_is_bounded),
 	};
 
-	return cmocka_run_group_tests_name("python_state_x86", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("python_state", tests, NULL, NULL);
 }

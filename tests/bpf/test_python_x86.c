@@ -232,8 +232,14 @@ static void instructions(u32 version)
 	first = f->code + py.p.co_code;
 	put_instr(f, first - 2);
 	/* It may be the current frame already and have no caller yet. */
-	if (py_has(RPROF_PYTHON_IS_ENTRY))
-		expect_stale_entry_unlinked(f);
+	if (py_has(RPROF_PYTHON_IS_ENTRY)) {
+		const u64 stale[] = { first - 4, first + 2 * CODE_UNITS, 0, first - 2 };
+
+		for (u32 i = 0; i < sizeof(stale) / sizeof(stale[0]); i++) {
+			put_instr(f, stale[i]);
+			expect_stale_entry_unlinked(f);
+		}
+	}
 	if (py_has(RPROF_PYTHON_CFRAME)) {
 		expect_unlinked();
 		put_frame_size(f[-1].code, f->addr - f[-1].addr + 8);
@@ -404,8 +410,12 @@ static void expect_end(u32 n, u32 stop, u64 next)
 	struct py_seen seen = py_sample();
 
 	assert_true(py_expect(&stack, expected) >= n);
-	if (next)
+	if (next) {
+		u64 from = stack.frames[stack.n - n].addr;
+
 		expected[n++] = (struct rprof_python_frame){ .code = next, .where = RPROF_PY_NEXT };
+		expected[n++] = (struct rprof_python_frame){ .code = from, .where = RPROF_PY_NEXT };
+	}
 	assert_python_frames(&seen, expected, n, stop);
 }
 
@@ -559,5 +569,5 @@ int main(void)
 		THREAD_TEST(code_object_that_cannot_be_read_has_no_fingerprint),
 	};
 
-	return cmocka_run_group_tests_name("python_x86", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("python", tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static const char *model_wrong(const struct rprof_stack *s)
 
 static const char *sample_wrong(u32 round)
 {
-	struct bpf_perf_event_data ctx = user_regs(PC, PY_SP, PY_FP);
+	struct bpf_perf_event_data ctx = native_regs();
 	const struct rprof_sample *sample;
 	u32 reads = host.user_reads;
 	const char *wrong;

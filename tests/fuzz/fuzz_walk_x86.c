@@ -225,6 +225,7 @@ static bool model_push(struct model *m, u64 pc, u64 flags)
 /* Registers that the walk goes on with. */
 struct regs {
 	u64 ip, sp, fp;
+	u64 link_at; /* the frame record that fp was read from; 0: none */
 };
 
 /* Does the code at @ra leave a signal frame? */
@@ -344,6 +345,19 @@ static int model_interrupted(struct model *m, u32 how_found, struct regs *r)
 	return next ? next : model_word(m, r->sp + 8, RPROF_HOW_WORD_SP8, r);
 }
 
+/* A frame record that cannot be read, and where, if the stack is bound. */
+static int model_fault(struct model *m, const struct regs *r)
+{
+	u64 distance = r->link_at ? r->fp - r->link_at : 0;
+
+	if (m->end != ~0ULL && m->n < RPROF_MAX_NATIVE && distance < 1ULL << 48)
+		m->frames[m->n++] = (struct rprof_native_frame){
+			.pc = r->fp,
+			.flags = RPROF_NATIVE_NEXT | distance << 16,
+		};
+	return -1;
+}
+
 /* One step up the chain: 1 if a signal frame comes next, -1: the end. */
 static int model_caller(struct model *m, struct regs *r)
 {
@@ -354,9 +368,11 @@ static int model_caller(struct model *m, struct regs *r)
 		  fp < r->sp			   ? RPROF_STOP_DOWN :
 		  m->end - fp < 16 || fp >= m->end ? RPROF_STOP_BOUNDS :
 						     RPROF_STOP_FAULT;
-	if (m->stop != RPROF_STOP_FAULT || !host_peek(fp, record, sizeof(record)))
+	if (m->stop != RPROF_STOP_FAULT)
 		return -1;
-	*r = (struct regs){ .ip = record[1], .sp = fp + 16, .fp = record[0] };
+	if (!host_peek(fp, record, sizeof(record)))
+		return model_fault(m, r);
+	*r = (struct regs){ .ip = record[1], .sp = fp + 16, .fp = record[0], .link_at = fp };
 	flag = code_flag(record[1]);
 	if (flag == NOT_CODE) {
 		m->stop = RPROF_STOP_NOT_EXEC;
@@ -387,7 +403,7 @@ static const char *frames_wrong(const struct rprof_stack *s, const struct model 
 
 	for (u32 i = 1; i < s->n_native; i++) {
 		n_interrupted += (f[i].flags & RPROF_NATIVE_HOW) == RPROF_HOW_SIGNAL;
-		if (code_flag(f[i].pc) & ~f[i].flags)
+		if (!(f[i].flags & RPROF_NATIVE_NEXT) && code_flag(f[i].pc) & ~f[i].flags)
 			return "a caller outside executable memory, or not marked unchecked";
 	}
 	if (s->n_native != m->n)

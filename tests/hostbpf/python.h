@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A Python process for thread_x86.h: a runtime, interpreters, thread states, stacks of frames, code
+ * A Python process for thread.h: a runtime, interpreters, thread states, stacks of frames, code
  * objects and strings, laid out as each version of CPython lays them out. Tests change a model and
  * write it to memory; what the walker has to find is said by the model alone.
  */
@@ -8,7 +8,7 @@
 #define RPROF_HOSTBPF_PYTHON_H
 
 #include "python_layouts.h"
-#include "thread_x86.h"
+#include "python_native.h"
 
 #define TASK_TP 2048u
 #define TASK_START 2056u
@@ -36,10 +36,6 @@
 #define MAX_CHUNKS 16
 #define MAX_FRAMES 1200
 
-/* The native frames that the shims lie in: from PY_SP up, NATIVE_STEP apart. */
-#define PY_FP (STACK + 0x8000)
-#define NATIVE_STEP 0x1000ULL
-#define PY_SP (PY_FP - 512)
 #define TP(i) (0x7f3000000000ULL + 0x1000 * (u64)(i))
 
 enum py_kind { PY_FRAME, PY_GENERATOR, PY_SHIM };
@@ -104,6 +100,14 @@ static inline u64 py_peek(u64 addr)
 	return word;
 }
 
+static inline u32 py_peek_half(u64 addr)
+{
+	u32 half = 0;
+
+	host_peek(addr, &half, sizeof(half));
+	return half;
+}
+
 /* The table of the process, as user space writes it. */
 static inline void py_table(const struct rprof_python *p)
 {
@@ -142,6 +146,19 @@ static inline u64 py_interp(void)
 	return interp;
 }
 
+/* _status: initialized, bound, and bound_gilstate or not. */
+static inline void py_bind(u64 ts, bool gilstate)
+{
+	const u32 first = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 0xc0000000 : 3;
+
+	py_half(ts + py.p.ts_status, first | (u32)gilstate << py.p.status_bit);
+}
+
+static inline void py_unbind(u64 ts)
+{
+	py_bind(ts, false);
+}
+
 /* Into the list of @interp, as its first; bound to its thread. */
 static inline u64 py_state(u64 interp, u64 tp, u32 tid)
 {
@@ -154,19 +171,28 @@ static inline u64 py_state(u64 interp, u64 tp, u32 tid)
 	if (py.p.ts_native_tid)
 		host_poke(ts + py.p.ts_native_tid, tid);
 	if (py_has(RPROF_PYTHON_STATUS))
-		py_half(ts + py.p.ts_status, 0x0b);
+		py_bind(ts, true);
 	return ts;
 }
 
-static inline void py_unbind(u64 ts)
+/* The layout of @version in this machine's byte order. */
+static inline struct rprof_python py_layout(u32 version)
 {
-	py_half(ts + py.p.ts_status, 0x03);
+	struct rprof_python p = python_layouts[version];
+
+	if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) {
+		p.str_kind_shift = 32 - 3 - p.str_kind_shift;
+		p.str_compact_bit = 31 - p.str_compact_bit;
+		p.str_ascii_bit = 31 - p.str_ascii_bit;
+		p.status_bit = 31 - p.status_bit;
+	}
+	return p;
 }
 
 /* The process becomes Python of @version, with its main interpreter, at its exec number @execs. */
 static inline void py_image(u32 version, u32 execs)
 {
-	py = (struct py_image){ .p = python_layouts[version], .heap = HEAP, .generation = 1 };
+	py = (struct py_image){ .p = py_layout(version), .heap = HEAP, .generation = 1 };
 	py.p.runtime = RUNTIME;
 	py.p.code_type = CODE_TYPE;
 	py.p.execs = execs + 1;
@@ -189,24 +215,21 @@ static inline void py_start(u32 version)
 /* The chain that is up when the thread is sampled: entry 0 is the pc, @n callers. */
 static inline void py_native(u32 n)
 {
-	put_chain(PY_FP, n, NATIVE_STEP);
+	native_chain(n);
 	py.n_native = n + 1;
 }
 
 /* An address in native frame @i; not the last, whose end is not known. */
 static inline u64 in_native(u32 i)
 {
-	return i ? PY_FP + (i - 1) * NATIVE_STEP + 0x40 : PY_SP + 64;
+	return native_low(i) + 0x40;
 }
 
 /* .code of the shim at @addr: 1 + the native frame that it lies in. */
 static inline u64 py_native_of(u64 addr)
 {
 	for (u32 i = 0; i + 1 < py.n_native; i++) {
-		u64 low = i ? PY_FP + 16 + (i - 1) * NATIVE_STEP : PY_SP;
-		u64 end = PY_FP + 16 + i * NATIVE_STEP;
-
-		if (addr >= low && addr < end)
+		if (addr >= native_low(i) && addr < native_low(i + 1))
 			return i + 1;
 	}
 	return 0;
@@ -234,6 +257,7 @@ static inline u64 py_text(const char *text)
 }
 
 #define CODE_SIZE 512u
+#define CODE_UNITS 100000u	/* instructions of each, which ob_size counts in 3.11 and 3.12 */
 
 /* The object at @code says that; all its words but co_version are the same for equal arguments. */
 static inline void py_code_write(u64 code, u64 name, u64 file, u64 lines, u32 firstlineno)
@@ -243,6 +267,8 @@ static inline void py_code_write(u64 code, u64 name, u64 file, u64 lines, u32 fi
 	host_poke(code + py.p.co_filename, file);
 	host_poke(code + py.p.co_lines, lines);
 	py_half(code + py.p.co_firstlineno, firstlineno);
+	if (py_has(RPROF_PYTHON_CFRAME))
+		host_poke(code + 16, CODE_UNITS);
 	if (py_has(RPROF_PYTHON_CODE_VERSION))
 		py_half(code + py.p.co_version, ++py.co_version);
 }

@@ -15,7 +15,7 @@ static inline u64 py_mix(u64 h, u64 word)
 static inline u64 py_mix_text(u64 h, u64 text)
 {
 	u64 length = py_peek(text + py.p.str_length), word;
-	u32 state = py_peek(text + py.p.str_state);
+	u32 state = py_peek_half(text + py.p.str_state);
 	u64 kind = state >> py.p.str_kind_shift & 7;
 	u64 size = length * kind, tail = size < 64 ? size : 64;
 	u64 at = text + (state >> py.p.str_ascii_bit & 1 ? py.p.str_ascii : py.p.str_compact);
@@ -42,7 +42,7 @@ static inline u32 py_fingerprint(u64 code)
 	for (u64 at = py.p.co_from; at < (u64)py.p.co_type + py.p.co_read; at += 8)
 		h = py_mix(h, py_peek(code + at));
 	if (py_has(RPROF_PYTHON_CODE_VERSION))
-		host_peek(code + py.p.co_version, &version, sizeof(version));
+		version = py_peek_half(code + py.p.co_version);
 	if (!version) {
 		h = py_mix_text(h, py_peek(code + py.p.co_name));
 		h = py_mix_text(h, py_peek(code + py.p.co_filename));
@@ -60,7 +60,7 @@ struct py_seen {
 /* Sample the thread in its native frames. */
 static inline struct py_seen py_sample(void)
 {
-	struct bpf_perf_event_data ctx = user_regs(PC, PY_SP, PY_FP);
+	struct bpf_perf_event_data ctx = native_regs();
 	const struct rprof_sample *sample;
 	struct py_seen seen = {};
 	const struct host_record *last;

@@ -10,9 +10,41 @@
 
 #include "hostbpf.h"
 
+/* The entry that says where a fault ended the walk: last, in a bound stack, after a frame. */
+static inline bool is_next(const struct rprof_stack *s, const struct rprof_native_frame *f, u32 i)
+{
+	return f[i].flags & RPROF_NATIVE_NEXT && i && i + 1u == s->n_native &&
+	       s->stop_native == RPROF_STOP_FAULT && (f[i].flags & 0xffff) == RPROF_NATIVE_NEXT &&
+	       s->space && !(f[i - 1].flags & RPROF_NATIVE_UNBOUND) && f[i].flags >> 16 < f[i].pc;
+}
+
+static inline bool is_native_stop(u8 stop)
+{
+	return stop <= RPROF_STOP_KSTACK || stop == RPROF_STOP_OTHER_NS ||
+	       stop == RPROF_STOP_UNLINKED;
+}
+
+static inline bool is_candidate_word(u64 how)
+{
+	return how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8 || how == RPROF_HOW_WORD_RA ||
+	       how == RPROF_HOW_WORD_SLOT;
+}
+
+/* May @how follow @last in an interrupted frame and its first step? */
+static inline bool is_word_order(u64 how, u64 last, bool first)
+{
+	if (how == RPROF_HOW_WORD_SP8 && last == RPROF_HOW_WORD_SP)
+		return true;
+	if (how == RPROF_HOW_WORD_SLOT && last == RPROF_HOW_WORD_RA)
+		return true;
+	if (how == RPROF_HOW_CHAIN_REG)
+		return first || last == RPROF_HOW_WORD_RA;
+	return how == RPROF_HOW_CHAIN || first;
+}
+
 /*
  * Order of a native part: PC, then SP | SP8 | WORD_SP WORD_SP8 (either may miss), then CHAIN; and the
- * same again from each SIGNAL on.
+ * same again from each SIGNAL on. s390x: RA | WORD_RA WORD_SLOT, then CHAIN_REG or CHAIN.
  */
 static inline const char *native_wrong(const struct rprof_stack *s,
 				       const struct rprof_native_frame *f)
@@ -23,6 +55,11 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 	for (u32 i = 0; i < s->n_native; i++) {
 		u64 how = f[i].flags & RPROF_NATIVE_HOW, flags = f[i].flags & ~RPROF_NATIVE_HOW;
 
+		if (is_next(s, f, i))
+			return NULL;
+		/* Above: where the frame lies, for Python frames that are read later. */
+		if (s->stop_python == RPROF_STOP_FAULT)
+			flags &= (1ULL << RPROF_NATIVE_LOW_SHIFT) - 1;
 		if (flags & ~(RPROF_NATIVE_UNCHECKED | RPROF_NATIVE_UNBOUND))
 			return "unknown flags";
 		if (!s->space && flags != RPROF_NATIVE_UNCHECKED)
@@ -35,11 +72,9 @@ static inline const char *native_wrong(const struct rprof_stack *s,
 			return "the interrupted pc is the first frame and no other";
 		if (how >= RPROF_HOW_MAX)
 			return "unknown how";
-		if (i > first + 1 && how != RPROF_HOW_CHAIN &&
-		    !(how == RPROF_HOW_WORD_SP8 && last == RPROF_HOW_WORD_SP))
+		if (i != first && !is_word_order(how, last, i == first + 1))
 			return "a word of the interrupted frame is out of order";
-		if ((how == RPROF_HOW_WORD_SP || how == RPROF_HOW_WORD_SP8) && s->space &&
-		    flags & RPROF_NATIVE_UNCHECKED)
+		if (is_candidate_word(how) && s->space && flags & RPROF_NATIVE_UNCHECKED)
 			return "a candidate that the table does not have";
 		last = how;
 	}
@@ -70,12 +105,16 @@ static inline const char *python_wrong(const struct rprof_stack *s,
 		u32 flags = f[i].where & ~RPROF_PY_INSTR;
 
 		if (flags & (RPROF_PY_SHIM | RPROF_PY_NEXT)) {
-			if (f[i].where & (f[i].where - 1) || f[i].fingerprint)
+			bool addressed = flags & RPROF_PY_SHIM && !f[i].code &&
+					 s->stop_native == RPROF_STOP_FAULT;
+
+			if (f[i].where & (f[i].where - 1) || (f[i].fingerprint && !addressed))
 				return "a shim, or the next frame, that says more";
 			if (flags & RPROF_PY_SHIM && f[i].code > s->n_native)
 				return "a shim in no native frame";
 			if (flags & RPROF_PY_NEXT &&
-			    (i + 1 != s->n_python || s->stop_python != RPROF_STOP_FAULT))
+			    (i + 2 < s->n_python || s->stop_python != RPROF_STOP_FAULT ||
+			     !(f[s->n_python - 1].where & RPROF_PY_NEXT)))
 				return "a next frame that is not the end";
 			continue;
 		}
@@ -101,8 +140,7 @@ static inline const char *stack_wrong(const struct rprof_stack *s)
 		return "a count is out of range";
 	if (s->h.len != 64 + 8u * s->n_kernel + 16u * s->n_native + 16u * s->n_python)
 		return "length and counts differ";
-	if (s->stop_kernel > RPROF_STOP_KSTACK ||
-	    (s->stop_native > RPROF_STOP_KSTACK && s->stop_native != RPROF_STOP_OTHER_NS))
+	if (s->stop_kernel > RPROF_STOP_KSTACK || !is_native_stop(s->stop_native))
 		return "not a reason of a walk";
 	if ((s->stop_native == RPROF_STOP_OTHER_NS) > !s->tgid)
 		return "outside, and numbered";

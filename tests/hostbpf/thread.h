@@ -139,12 +139,24 @@ static inline void assert_frame(const struct seen *seen, u32 i, u64 pc, u64 flag
 	assert_int_equal(seen->native[i].flags, flags);
 }
 
-/* Native frames [from, n) are the callers RA(0), RA(1), ... by the chain, and the walk ended so. */
+/* The last entry says that the frame at @addr could not be read, @distance above the one before. */
+static inline void assert_next(const struct seen *seen, u64 addr, u64 distance)
+{
+	assert_int_equal(seen->stop, RPROF_STOP_FAULT);
+	assert_true(seen->n > 0);
+	assert_int_equal(seen->native[seen->n - 1].pc, addr);
+	assert_int_equal(seen->native[seen->n - 1].flags, distance << 16 | RPROF_NATIVE_NEXT);
+}
+
+/*
+ * Native frames [from, n) are the callers RA(0), RA(1), ... by the chain, and the walk ended so; with
+ * the entry for where it ended if that was a fault in a bound stack.
+ */
 static inline void assert_chain(const struct seen *seen, u32 from, u32 n_callers, u64 extra,
 				u32 stop)
 {
 	assert_int_equal(seen->stop, stop);
-	assert_int_equal(seen->n, from + n_callers);
+	assert_int_equal(seen->n, from + n_callers + (stop == RPROF_STOP_FAULT && !extra));
 	for (u32 i = 0; i < n_callers; i++)
 		assert_frame(seen, from + i, RA(i), RPROF_HOW_CHAIN | extra);
 }

@@ -5,7 +5,15 @@
 
 #include "thread.h"
 
-enum { W_PSW_MASK = 1, W_PSW_ADDR = 2, W_R14 = 17, W_R15 = 18, W_USER_REGS = 19, W_REGS = 25 };
+enum {
+	W_PSW_MASK = 1,
+	W_PSW_ADDR = 2,
+	W_R0 = 3,
+	W_R14 = 17,
+	W_R15 = 18,
+	W_USER_REGS = 19,
+	W_REGS = 25
+};
 
 #define PSW_USER 0x0705000180000000ULL /* problem state, 64-bit addressing */
 #define PSW_USER31 0x0705000080000000ULL
@@ -28,7 +36,7 @@ static inline struct bpf_perf_event_data user_regs(u64 ip, u64 sp)
 
 	ctx.regs.words[W_PSW_MASK] = PSW_USER;
 	ctx.regs.words[W_PSW_ADDR] = ip;
-	ctx.regs.words[W_R14] = RA(1000);
+	ctx.regs.words[W_R14] = 8; /* used for something else: no return address */
 	ctx.regs.words[W_R15] = sp;
 	return ctx;
 }

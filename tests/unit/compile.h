@@ -52,6 +52,16 @@ __attribute__((format(printf, 1, 2), unused)) static void shell(const char *fmt,
 	}
 }
 
+/* Where tools of this machine find a file of the machine that this runs on: tests/qemu-user. */
+__attribute__((unused)) static const char *tools_path(const char *path)
+{
+	static char whole[512];
+	const char *sysroot = getenv("RPROF_SYSROOT");
+
+	snprintf(whole, sizeof(whole), "%s%s", sysroot ? sysroot : "", path);
+	return whole;
+}
+
 /* Compile @source, C or (@language "assembler") assembly, with @flags; returns the file's path. */
 __attribute__((unused)) static const char *compile(const char *name, const char *language,
 						   const char *source, const char *flags)

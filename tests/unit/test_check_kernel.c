@@ -110,6 +110,15 @@ static void no_btf_degrades(void **state)
 	settings.has_btf = false;
 	assert_int_equal(judge(99), CHECK_DEGRADED);
 	assert_says("user frames");
+	assert_says("thread pointer");
+	assert_says("-s");
+	settings.places.task_stack = settings.places.task_tgid = 8;
+	assert_int_equal(judge(99), CHECK_DEGRADED);
+	assert_says("thread pointer");
+	assert_null(strstr(text, "user frames"));
+	settings.places.task_tp = 8;
+	assert_int_equal(judge(99), CHECK_FINE);
+	assert_says("threads of our own");
 }
 
 static void confidentiality_is_impossible(void **state)

@@ -108,6 +108,15 @@ static struct eh_frame *load_program(const void *program, size_t n)
 	return load();
 }
 
+/* A number's bytes, given as little-endian. */
+#define IS_LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+#define BYTES2(a, b) IS_LITTLE ? (a) : (b), IS_LITTLE ? (b) : (a)
+#define BYTES4(a, b, c, d)                                                                         \
+	IS_LITTLE ? (a) : (d), IS_LITTLE ? (b) : (c), IS_LITTLE ? (c) : (b), IS_LITTLE ? (d) : (a)
+/* DW_OP_breg of the stack pointer and of the pc. */
+#define SP_PLUS (0x70 + ARCH_REG_SP)
+#define PC_PLUS (0x70 + ARCH_REG_RA)
+
 /* Is there a row, and with which CFA offset? -1: none. */
 static __s64 offset_at(const struct eh_frame *f, __u64 pc)
 {
@@ -147,8 +156,7 @@ static void rows_change_where_the_program_advances(void **state)
 		ARCH_REG_FP, /* +3: CFA register fp */
 		0x0a, /* remember */
 		0x03,
-		0x10,
-		0x00,
+		BYTES2(0x10, 0x00),
 		0x0c,
 		ARCH_REG_SP,
 		8, /* +16: CFA sp + 8 */
@@ -252,7 +260,7 @@ static void malformed_programs_have_no_row(void **state)
 	REFUSED(0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a, 0x0a,
 		0x0a, 0x0a, 0x0a);
 	/* Rows that go down: set_loc to before the function. */
-	REFUSED(0x01, 0x00, 0x10, 0xff, 0xff);
+	REFUSED(0x01, BYTES4(0x00, 0x10, 0xff, 0xff));
 }
 
 static void advance_that_overflows_ends_nowhere(void **state)
@@ -267,15 +275,15 @@ static void advance_that_overflows_ends_nowhere(void **state)
 
 static void expressions_are_evaluated_within_bounds(void **state)
 {
-	static const unsigned char plt[] = { 0x0f, 11,	 0x77, 8,    0x80, 0,	0x3f,
-					     0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22 };
-	static const unsigned char squared[] = { 0x0f, 5, 0x77, 0, 0x77, 0, 0x1a };
-	static const unsigned char doubled[] = { 0x0f, 5, 0x77, 0, 0x77, 0, 0x22 };
-	static const unsigned char underflow[] = { 0x0f, 3, 0x77, 0, 0x22 };
+	static const unsigned char plt[] = { 0x0f, 11,	 SP_PLUS, 8,	PC_PLUS, 0,   0x3f,
+					     0x1a, 0x3b, 0x2a,	  0x33, 0x24,	 0x22 };
+	static const unsigned char squared[] = { 0x0f, 5, SP_PLUS, 0, SP_PLUS, 0, 0x1a };
+	static const unsigned char doubled[] = { 0x0f, 5, SP_PLUS, 0, SP_PLUS, 0, 0x22 };
+	static const unsigned char underflow[] = { 0x0f, 3, SP_PLUS, 0, 0x22 };
 	static const unsigned char empty[] = { 0x0f, 0 };
-	static const unsigned char two_left[] = { 0x0f, 3, 0x77, 0, 0x31 };
-	static const unsigned char cut_short[] = { 0x0f, 2, 0x77, 0x80, 0x00 };
-	static const unsigned char shifted[] = { 0x0f, 5, 0x77, 0, 0x77, 0, 0x24 };
+	static const unsigned char two_left[] = { 0x0f, 3, SP_PLUS, 0, 0x31 };
+	static const unsigned char cut_short[] = { 0x0f, 2, SP_PLUS, 0x80, 0x00 };
+	static const unsigned char shifted[] = { 0x0f, 5, SP_PLUS, 0, SP_PLUS, 0, 0x24 };
 	static const struct {
 		const unsigned char *program;
 		size_t n;

@@ -20,7 +20,10 @@ struct given {
 	bool not_executable;
 	bool signal;
 	bool omits;	/* its file has few functions with frame pointers */
+	unsigned int facts;	/* of a machine with a back chain: */
 };
+
+enum { REG = 1, SLOT = 2, PACKED = 4, WRAPPER = 8 };
 
 #define PC(...)                                                                                    \
 	{                                                                                          \
@@ -59,7 +62,8 @@ struct given {
 
 /*
  * The judgement as text, leaf first: the frame's index if it is shown, then "?" caller unknown,
- * "!N" no frame pointer in frame N's code, "-N" no unwind rule for it, "~" signal frame, "#STOP".
+ * "!N" no frame pointer in frame N's code, "-N" no unwind rule for it, "~" signal frame, "+" not linked
+ * yet, "#STOP".
  */
 static const char *judge(const struct given *given, size_t n, unsigned int stop)
 {
@@ -76,8 +80,12 @@ static const char *judge(const struct given *given, size_t n, unsigned int stop)
 			.how = given[i].how,
 			.executable = !given[i].not_executable,
 			.rule = { .state = given[i].state,
+				  .ra = given[i].facts & REG ? CFI_RA_REGISTER : CFI_RA_STACK,
+				  .packed = given[i].facts & PACKED,
+				  .wrapper = given[i].facts & WRAPPER,
 				  .cfa_is_sp = is_sp && given[i].offset,
 				  .cfa_offset = given[i].offset,
+				  .ra_at_sp = given[i].offset - (given[i].facts & SLOT ? 48 : 8),
 				  .signal_frame = given[i].signal,
 				  .keeps_fp = !given[i].omits },
 		};
@@ -97,6 +105,8 @@ static const char *judge(const struct given *given, size_t n, unsigned int stop)
 			at += (size_t)sprintf(text + at, " -%zu", v[i].blame);
 		else if (v[i].above == MARK_SIGNAL_FRAME)
 			at += (size_t)sprintf(text + at, " ~");
+		else if (v[i].above == MARK_NOT_LINKED)
+			at += (size_t)sprintf(text + at, " +");
 		else if (v[i].above == MARK_STOP)
 			at += (size_t)sprintf(text + at, " #%u", v[i].stop);
 		else
@@ -332,6 +342,96 @@ static void unchecked_chain_is_cut_at_the_first_address_that_is_no_code(void **s
 	JUDGED("0 ? 1", END, PC(UNTOUCHED, 8, true), CHAIN(UP));
 }
 
+/* Of a machine with a back chain: how it was found, the state, and where its return address is. */
+#define B(found, is, what)                                                                         \
+	{                                                                                          \
+		.how = RPROF_HOW_##found, .state = is, .offset = 160, .facts = what                \
+	}
+#define UNLINKED CFI_FP_UNLINKED
+
+static void leaf_has_its_caller_in_a_register_or_in_the_save_area(void **state)
+{
+	JUDGED("0 1 3 4", END, B(PC, UNTOUCHED, REG), B(WORD_RA, UP, 0), B(WORD_SLOT, UP, 0),
+	       B(CHAIN, UP, 0), B(CHAIN, END, 0));
+	JUDGED("0 1 2", END, B(PC, UNTOUCHED, REG), B(RA, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 2 3", END, B(PC, UNTOUCHED, SLOT), B(WORD_RA, UP, 0), B(WORD_SLOT, UP, 0),
+	       B(CHAIN, UP, 0));
+	JUDGED("0 ? 2", END, B(PC, UNTOUCHED, SLOT), B(RA, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 ? 2", END, B(PC, UNTOUCHED, REG), B(WORD_SLOT, UP, 0), B(CHAIN, UP, 0));
+	/* Its caller keeps no chain, or is nowhere to be asked. */
+	JUDGED("0 1 !1", END, B(PC, UNTOUCHED, REG), B(WORD_RA, LOST, 0), B(CHAIN, UP, 0));
+	JUDGED("0 -0", END, B(PC, UNKNOWN, 0), B(RA, UP, 0), B(CHAIN, UP, 0));
+}
+
+static void stale_words_are_no_callers(void **state)
+{
+	JUDGED("0 3 4", END, B(PC, UP, SLOT), B(WORD_RA, UP, 0), B(WORD_SLOT, UP, 0),
+	       B(CHAIN, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 2", END, B(PC, UP, SLOT), B(RA, UP, 0), B(CHAIN, UP, 0));
+	/* What a call overwrote is not in the register any more. */
+	JUDGED("0 1 !1", END, B(PC, UP, SLOT), B(CHAIN, UP, REG), B(CHAIN, UP, 0));
+	/* A frame that stores no chain has no word of it. */
+	JUDGED("0 !0", END, B(PC, LOST, SLOT), B(WORD_RA, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 1 !0", END, B(PC, LOST, REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0));
+}
+
+static void frame_is_linked_by_the_register_that_will_be_stored_or_not_at_all(void **state)
+{
+	JUDGED("0 1 2", END, B(PC, UNLINKED, SLOT), B(CHAIN_REG, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 2 3", END, B(PC, UNLINKED, SLOT), B(WORD_RA, UP, 0), B(CHAIN_REG, UP, 0),
+	       B(CHAIN, UP, 0));
+	JUDGED("0 +", END, B(PC, UNLINKED, SLOT), B(CHAIN, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 +", UNLINKED, B(PC, UNLINKED, SLOT), B(WORD_RA, UP, 0));
+	JUDGED("0 +", END, B(PC, UNLINKED, SLOT));
+	/* The register is no link of a frame that has one, or that is not there. */
+	JUDGED("0 +", END, B(PC, UP, SLOT), B(CHAIN_REG, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 1 +", END, B(PC, UNTOUCHED, REG), B(WORD_RA, UP, 0), B(CHAIN_REG, UP, 0));
+	JUDGED("0 1 +", END, B(PC, UP, SLOT), B(CHAIN, UNLINKED, SLOT), B(CHAIN, UP, 0));
+	JUDGED("0 1 2 3 4", END, B(PC, UP, SLOT), B(CHAIN, UNKNOWN, 0), B(SIGNAL, UNLINKED, SLOT),
+	       B(CHAIN_REG, UP, 0), B(CHAIN, UP, 0));
+}
+
+static void caller_in_the_register_takes_the_place_of_the_first_link(void **state)
+{
+	JUDGED("0 1 3 4", END, B(PC, UP, REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0), B(CHAIN, UP, 0),
+	       B(CHAIN, UP, 0));
+	/* The stale word need not be code. */
+	JUDGED("0 1 3", END, B(PC, UP, REG), B(RA, UP, 0), CHAIN(UNKNOWN, 0, true),
+	       B(CHAIN, UP, 0));
+	JUDGED("0 1 3", END, B(PC, UNLINKED, REG), B(WORD_RA, UP, 0), B(CHAIN_REG, UP, 0),
+	       B(CHAIN, UP, 0));
+	JUDGED("0 1 +", END, B(PC, UNLINKED, REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0),
+	       B(CHAIN, UP, 0));
+	JUDGED("0 1 +", UNLINKED, B(PC, UNLINKED, REG), B(WORD_RA, UP, 0));
+	JUDGED("0 ? 2", END, B(PC, UP, REG), B(CHAIN, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 1 #7", NOT_EXEC, B(PC, UP, REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0));
+	/* A handler that is such a leaf returns to the trampoline. */
+	JUDGED("0 1 3 4", END, B(PC, UP, REG), B(WORD_RA, UNKNOWN, 0), B(CHAIN, UP, 0),
+	       B(SIGNAL, UP, SLOT), B(CHAIN, UP, 0));
+	JUDGED("0 ~", END, B(PC, UP, REG), B(CHAIN, UP, 0), B(SIGNAL, UP, SLOT), B(CHAIN, UP, 0));
+}
+
+static void packed_frames_are_proven_by_a_packed_walk_alone(void **state)
+{
+	JUDGED("0 !0", END, B(PC, UP, PACKED), B(CHAIN, UP, PACKED), B(CHAIN, UP, PACKED));
+	JUDGED("0 !0", END, B(PC, UP, PACKED));
+	JUDGED("0 1 !1", END, B(PC, UNTOUCHED, REG), B(WORD_RA, UP, PACKED));
+	JUDGED("0 1 2", END, B(PC, UNLINKED, PACKED), B(CHAIN_REG, UP, PACKED),
+	       B(CHAIN, UP, PACKED));
+	JUDGED("0 1 !1", END, B(PC, UNLINKED, PACKED), B(CHAIN_REG, UP, 0), B(CHAIN, UP, 0));
+	JUDGED("0 1 !1", END, B(PC, UNLINKED, SLOT), B(CHAIN_REG, UP, PACKED), B(CHAIN, UP, 0));
+}
+
+static void wrapper_of_the_vdso_is_passed_after_its_call_alone(void **state)
+{
+	JUDGED("0 1 2", END, B(PC, UP, SLOT), B(CHAIN, UP, WRAPPER), B(CHAIN, UP, 0));
+	JUDGED("0 1 +", END, B(PC, UP, SLOT), B(CHAIN, UP, WRAPPER));
+	JUDGED("0 +", END, B(PC, UP, WRAPPER), B(CHAIN, UP, 0));
+	JUDGED("0 +", END, B(PC, UP, WRAPPER));
+	JUDGED("0 1 +", END, B(PC, UP, WRAPPER | REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0),
+	       B(CHAIN, UP, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +454,12 @@ int main(void)
 		cmocka_unit_test(end_of_the_walk_is_marked_with_its_reason),
 		cmocka_unit_test(failed_chain_in_code_without_frames_says_so),
 		cmocka_unit_test(unchecked_chain_is_cut_at_the_first_address_that_is_no_code),
+		cmocka_unit_test(leaf_has_its_caller_in_a_register_or_in_the_save_area),
+		cmocka_unit_test(stale_words_are_no_callers),
+		cmocka_unit_test(frame_is_linked_by_the_register_that_will_be_stored_or_not_at_all),
+		cmocka_unit_test(caller_in_the_register_takes_the_place_of_the_first_link),
+		cmocka_unit_test(packed_frames_are_proven_by_a_packed_walk_alone),
+		cmocka_unit_test(wrapper_of_the_vdso_is_passed_after_its_call_alone),
 	};
 
 	return cmocka_run_group_tests_name("marks", tests, NULL, NULL);

@@ -138,7 +138,7 @@ static void functions_of_libc_are_those_of_dladdr(void **state)
 		assert_non_null(module_symbol(m, (__u64)(size_t)addr - map->l_addr, &start));
 		assert_int_equal(start, (size_t)info.dli_saddr - map->l_addr);
 	}
-	assert_true(compare_with_nm(map->l_name, "-D") > 1000);
+	assert_true(compare_with_nm(tools_path(map->l_name), "-D") > 1000);
 	module_free(m);
 }
 

@@ -95,9 +95,9 @@ static void stubs_are_those_of_objdump(void **state)
 	for (size_t i = 0; i < sizeof(builds) / sizeof(builds[0]); i++)
 		assert_true(compare_with_objdump(compile("built", "c", source, builds[i])) >= 4);
 	assert_int_equal(dlinfo(dlopen("libc.so.6", RTLD_NOW), RTLD_DI_LINKMAP, &map), 0);
-	assert_true(compare_with_objdump(map->l_name) > 3);
-	if (!access("/usr/bin/python3", R_OK))
-		compare_with_objdump("/usr/bin/python3");
+	assert_true(compare_with_objdump(tools_path(map->l_name)) > 3);
+	if (!access(tools_path("/usr/bin/python3"), R_OK))
+		compare_with_objdump(tools_path("/usr/bin/python3"));
 }
 
 /* A static program calls what is chosen at start through stubs, which have no symbol. */

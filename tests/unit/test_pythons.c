@@ -53,6 +53,12 @@ static enum pythons_state look(struct seen *s, pid_t pid, __u32 execs)
 	assert_int_equal(read_maps(s->spaces, pid, &space), 0);
 	pythons_look(s->pythons, (__u32)pid, execs);
 	pythons_report(s->pythons, (__u32)pid, &s->report);
+	/* On a busy machine not all files are looked at in one go. */
+	for (int i = 0; i < 1000 && s->report.unfinished; i++) {
+		usleep(1000);
+		pythons_again(s->pythons);
+		pythons_report(s->pythons, (__u32)pid, &s->report);
+	}
 	return s->report.state;
 }
 

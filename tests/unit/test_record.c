@@ -333,13 +333,68 @@ static void refuses_unknown_ways_a_frame_was_found(void **state)
 	assert_int_equal(check(), -EINVAL);
 }
 
+/* Three frames, and where the fourth one was not to be read. */
+static void make_cut(void)
+{
+	make_stack(1, 4);
+	r.stack.stop_native = RPROF_STOP_FAULT;
+	native()[3] =
+		(struct rprof_native_frame){ 0x7ffd00002000,
+					     RPROF_NATIVE_NEXT | 64ull << RPROF_NATIVE_NEXT_SHIFT };
+}
+
+static void where_a_native_walk_stopped_is_said_last(void **state)
+{
+	make_cut();
+	assert_int_equal(check(), 0);
+	assert_int_equal(record_n_native(&r.stack), 3);
+	native()[2].flags = RPROF_NATIVE_NEXT;
+	assert_int_equal(check(), -EINVAL);
+	/* Of another end it says nothing, and without a frame neither. */
+	make_cut();
+	r.stack.stop_native = RPROF_STOP_DOWN;
+	assert_int_equal(check(), -EINVAL);
+	make_stack(1, 1);
+	r.stack.stop_native = RPROF_STOP_FAULT;
+	native()[0].flags = RPROF_NATIVE_NEXT;
+	assert_int_equal(check(), -EINVAL);
+	make_stack(1, 0);
+	assert_int_equal(record_n_native(&r.stack), 0);
+}
+
+static void native_frames_have_addresses_where_python_is_cut(void **state)
+{
+	make_stack(1, 3);
+	native()[1].flags |= 0x7ffd00001000 << RPROF_NATIVE_LOW_SHIFT;
+	assert_int_equal(check(), -EINVAL);
+	r.stack.stop_python = RPROF_STOP_FAULT;
+	assert_int_equal(check(), 0);
+	native()[1].flags |= RPROF_NATIVE_NEXT << 1;
+	assert_int_equal(check(), -EINVAL);
+}
+
+static void where_a_python_walk_stopped_is_said_last(void **state)
+{
+	make_python(5, 4);
+	r.stack.stop_python = RPROF_STOP_FAULT;
+	python()[3].where = RPROF_PY_NEXT;
+	assert_int_equal(check(), 0);
+	python()[2].where = RPROF_PY_NEXT;
+	assert_int_equal(check(), 0);
+	python()[1].where = RPROF_PY_NEXT;
+	assert_int_equal(check(), -EINVAL);
+	make_python(5, 4);
+	python()[2].where = RPROF_PY_NEXT;
+	assert_int_equal(check(), -EINVAL);
+}
+
 static void refuses_reserved_bytes_that_are_set(void **state)
 {
 	make_stack(1, 1);
 	r.stack.reserved[6] = 1;
 	assert_int_equal(check(), -EINVAL);
 	make_sample();
-	r.sample.reserved[2] = 1;
+	r.sample.reserved[0] = 1;
 	assert_int_equal(check(), -EINVAL);
 	make_space();
 	r.space.reserved[0] = 1;
@@ -401,6 +456,9 @@ int main(void)
 		cmocka_unit_test(refuses_stops_that_no_stack_can_have),
 		cmocka_unit_test(accepts_every_stop_of_a_walk),
 		cmocka_unit_test(refuses_unknown_ways_a_frame_was_found),
+		cmocka_unit_test(where_a_native_walk_stopped_is_said_last),
+		cmocka_unit_test(native_frames_have_addresses_where_python_is_cut),
+		cmocka_unit_test(where_a_python_walk_stopped_is_said_last),
 		cmocka_unit_test(refuses_reserved_bytes_that_are_set),
 		cmocka_unit_test(refuses_unknown_reasons_for_a_space),
 		cmocka_unit_test(unknown_types_and_flags_can_be_skipped),

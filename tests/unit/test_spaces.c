@@ -111,7 +111,7 @@ static void vdso_is_a_module_of_its_own(void **state)
 
 		if (strcmp(modules_name(m_all, m->module), "[vdso]") != 0)
 			continue;
-		assert_int_equal(m->flags, RPROF_MAPPING_EXEC);
+		assert_int_equal(m->flags, RPROF_MAPPING_EXEC | RPROF_MAPPING_VDSO);
 		for (__u64 at = m->start; at < m->end && !name; at += 16) {
 			assert_int_equal(vaddr_of(sp, m, (void *)(size_t)at, &vaddr), 0);
 			name = module_symbol(module_of(m), vaddr, &start);
