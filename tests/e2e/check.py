@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (BINARY, Skip, bpf_objects, build, end, expect, expect_equal,
+from rprof_e2e import (BINARY, Profiler, Skip, bpf_objects, build, end, expect, expect_equal,
                        expect_nothing_left, main, note, record, scratch, spawn, state, test,
                        total, wait_for, workload)
 import hangfs
@@ -211,13 +211,11 @@ def other_programs_that_cost_samples_are_named():
 @test()
 def its_own_samples_are_no_hazard():
     process = workload(build("spin.c"))
-    other = spawn([BINARY, "-p", str(process.pid), "-d", "20"], stdout=subprocess.DEVNULL,
-                  stderr=subprocess.DEVNULL)
-    wait_for(lambda: any(name == "rprof_exec" for _, _, name in bpf_objects()), "a second run")
+    other = Profiler("-p", process.pid, "-d", 20).wait_sampling()
     found = Findings("-p", process.pid)
     texts = [f["text"] for f in found.all if f["subject"] == "other BPF programs"]
     expect(not any("rprof" in t for t in texts), f"{texts}")
-    expect(other.poll() is None, "the run that was there has ended")
+    expect(other.process.poll() is None, "the run that was there has ended")
 
 
 @test()

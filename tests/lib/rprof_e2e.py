@@ -9,6 +9,7 @@ import ctypes
 import json
 import math
 import os
+import platform
 import re
 import shutil
 import signal
@@ -22,6 +23,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORKLOADS = os.path.join(ROOT, "tests", "workloads")
 BINARY = os.path.abspath(os.environ.get("RPROF_BPF", os.path.join(ROOT, "build", "rprof-bpf")))
 FULL = os.environ.get("RPROF_FULL") == "1"
+# Times longer than here may everything take: where the processors are emulated.
+PATIENCE = int(os.environ.get("RPROF_PATIENCE", "1"))
+# What makes frames that can be walked.
+FRAMES = {"x86_64": ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"),
+          "s390x": ("-mbackchain",)}[platform.machine()]
 
 sys.path.insert(0, WORKLOADS)
 
@@ -79,7 +85,7 @@ def _on_alarm(_signal, _frame):
 
 def _run_test(name, function, timeout):
     """Run one test and print its verdict, then what is wrong. Returns whether all is well."""
-    signal.alarm(timeout)
+    signal.alarm(timeout * PATIENCE)
     wrong, skipped = "", ""
     try:
         function()
@@ -151,8 +157,7 @@ def end(process, sig=signal.SIGKILL):
             stream.close()
 
 
-def build(source, flags=("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"),
-          compiler="gcc"):
+def build(source, flags=FRAMES, compiler="gcc"):
     """Compile a workload (of tests/workloads, or generated) into the scratch folder."""
     path = source if os.path.isabs(source) else os.path.join(WORKLOADS, source)
     program = scratch(os.path.splitext(os.path.basename(path))[0])
@@ -188,7 +193,7 @@ def state(pid):
 
 
 def wait_for(condition, what, seconds=20):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         expect(time.monotonic() < deadline, f"waited {seconds} s in vain for {what}")
         time.sleep(0.02)
@@ -234,7 +239,7 @@ class Profiler:
 
     def finish(self, timeout=120):
         try:
-            self.process.wait(timeout)
+            self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             end(self.process)
             raise Failure(f"still running after {timeout} s: {' '.join(self.argv)}\n"
@@ -283,21 +288,32 @@ class Result:
 
 # ---- what it may leave behind in the kernel -----------------------------------------------------
 
-def bpf_objects():
-    """All BPF programs, maps and links of the system, as {(kind, id, name)}."""
-    objects = set()
-    for kind in ("prog", "map", "link"):
+def _bpf_list(kind):
+    """An object that is freed while it is listed is an error to bpftool: it is asked again."""
+    for _ in range(20):
         done = subprocess.run(["bpftool", "-j", kind, "show"], capture_output=True, text=True,
                               check=False)
-        expect(done.returncode == 0, f"bpftool {kind} show: {done.stderr or done.stdout}")
-        for entry in json.loads(done.stdout or "[]"):
-            objects.add((kind, entry["id"], entry.get("name", "")))
-    return objects
+        if done.returncode == 0:
+            return json.loads(done.stdout or "[]")
+        time.sleep(0.05)
+    raise Failure(f"bpftool {kind} show: {done.stderr or done.stdout}")
+
+
+def bpf_objects():
+    """All BPF programs, maps and links of the system, as {(kind, id, name)}."""
+    return {(kind, entry["id"], entry.get("name", ""))
+            for kind in ("prog", "map", "link") for entry in _bpf_list(kind)}
 
 
 def expect_nothing_left(before):
-    """BPF objects are freed some time after their last descriptor is closed: wait a little."""
-    wait_for(lambda: not bpf_objects() - before, "the kernel to free what the profiler loaded")
+    """BPF objects are freed some time after their last descriptor is closed: wait a little. What a
+    profiler of another test has loaded meanwhile goes with it; what is left behind stays."""
+    left = bpf_objects() - before
+
+    def nothing():
+        left.intersection_update(bpf_objects())
+        return not left
+    wait_for(nothing, "the kernel to free what the profiler loaded", 40)
 
 
 # ---- what it wrote ------------------------------------------------------------------------------
