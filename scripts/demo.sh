@@ -10,6 +10,11 @@ pid=${1:-}
 duration=${2:-5}
 workload=
 folder=
+# What makes frames that can be walked on this machine, and what marks say where it is missing.
+case $(uname -m) in
+s390x) arch=s390 chain='back chain' chains='the back chain' ;;
+*) arch=x86 chain='frame pointer' chains='frame pointers' ;;
+esac
 
 clean_up() {
 	if [ -n "$workload" ]; then
@@ -74,11 +79,11 @@ report() {
 		if (got[0])
 			printf "  %5.1f %%     0 %%   elsewhere\n", 100 * got[0] / sum
 	}' "$1" >&2
-	cat >&2 <<-'END'
+	cat >&2 <<-END
 
-	demo: "[truncated: no frame pointer in FILE]": C functions that stood between the frames before
-	demo: and behind it are not known, as FILE was built without frame pointers. Python functions are
-	demo: all there, in their order, whatever the C code is. In a Python without frame pointers
+	demo: "[truncated: no $chain in FILE]": C functions that stood between the frames before
+	demo: and behind it are not known, as FILE was built without $chains. Python functions are
+	demo: all there, in their order, whatever the C code is. In a Python without $chains
 	demo: (Debian's up to 3.14) sort_rows is not seen between rank and compare either.
 	END
 }
@@ -88,7 +93,6 @@ if [ -n "$pid" ]; then
 	exit
 fi
 
-arch=$(uname -m | sed 's/x86_64/x86/; s/s390x/s390/')
 python=${PYTHON:-/usr/bin/python3}
 [ -x "$python" ] || python=python3
 folder=$(mktemp -d)

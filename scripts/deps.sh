@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Installs the Debian packages that building and testing need and that are missing here.
-#   scripts/deps.sh [build|demo|test|vm]...          (default: build)
+#   scripts/deps.sh [--list] [build|demo|test|vm]...          (default: build)
+# --list: only says which, in one line; a|b where either will do.
 # Says nothing and needs neither root nor network when all are there. Must never ask a question,
 # remove a package, or touch apt's sources.
 set -eu
@@ -15,7 +16,7 @@ check='libcmocka-dev python3 bpftrace linux-perf binutils clang-format procps ut
 	rustc dpkg-dev tcl perl openssl libffi-dev python3-greenlet libpython3-dev
 	libc6-dbg python3-dbg mercurial meson python3-sphinx strace'
 vm='qemu-system-x86 qemu-system-s390x|qemu-system-misc qemu-user-static|qemu-user
-	gcc-s390x-linux-gnu busybox-static cpio mmdebstrap'
+	gcc-s390x-linux-gnu busybox-static cpio mmdebstrap e2fsprogs xz-utils'
 
 say() { printf 'deps: %s\n' "$1" >&2; }
 die() { say "$1"; exit 1; }
@@ -48,7 +49,11 @@ choose() {
 	echo "${1%%|*}"
 }
 
-wanted=
+wanted='' list=''
+if [ "${1-}" = --list ]; then
+	list=1
+	shift
+fi
 [ $# -gt 0 ] || set -- build
 for set in "$@"; do
 	case $set in
@@ -60,6 +65,11 @@ for set in "$@"; do
 	esac
 done
 
+if [ -n "$list" ]; then
+	# shellcheck disable=SC2086 # a list
+	echo $wanted
+	exit 0
+fi
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 	# shellcheck disable=SC2086 # split on purpose
 	say "not a Debian system: install the like of these yourself:$(printf ' %s' $wanted)"

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The host's end of vm-init: reads a machine's console, passes the command's output on as it comes,
-# and leaves in DIR: boot (what came before), status, out.N (files, compressed, in base64).
+# and leaves in DIR: boot (what came before), begun, status, out.N (files, compressed, in base64).
 # Must never make up a status: a machine that dies has none.
 #   vm-console.pl MARK DIR
 use strict;
@@ -30,6 +30,7 @@ while (my $line = <STDIN>) {
 	rename("$dir/$part", substr("$dir/$part", 0, -5)) if defined $part;
 	undef $part;
 	if ($what eq 'begin') {
+		into('begun'), close $to;
 		$to = \*STDOUT;
 		next;
 	}

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Boots a Debian kernel under qemu (no KVM: it can hang older guests) and runs a command in it.
 #   scripts/vm.sh [OPTION]... KERNEL -- COMMAND [ARGUMENT]...
+# As in: vm.sh --bin build/s390/rprof-bpf --python debian-3.15 --add p.py:/tmp/p.py s390x-6.12 -- \
+#        sh -c 'debian-3.15 /tmp/p.py & rprof-bpf -p $! -d 5'
 # Output of the command goes to stdout, its status is this script's; 77: the kernel cannot be had,
 # 124: timeout, 125: the machine could not be started or died. Must never need root or a network
 # once its kernel is in the cache, nor end a process that it did not start.
@@ -10,13 +12,19 @@ set -eu
 usage() {
 	cat <<-'EOF'
 	usage: vm.sh [OPTION]... KERNEL -- COMMAND [ARGUMENT]...
+	       vm.sh [OPTION]... --shell KERNEL
 	       vm.sh --fetch KERNEL...
 	  --bin FILE[:/GUEST]    an ELF program, as /bin/FILE, with loader and libraries
 	  --add PATH:/GUEST      a file or a directory, as it is
+	  --python NAME          an interpreter of python.sh, as the command NAME: in a root of its own,
+	                         /py/NAME, which has /tmp, /proc and /dev of the guest, and no module
+	                         of use for no test
 	  --out FILE:/GUEST      afterwards, copy the guest's file to FILE
 	  --timeout SECONDS      (300)
 	  --smp N                (2)
 	  --memory MIB           (2048)
+	  --append WORDS         more for the kernel's command line
+	  --shell                a prompt on this terminal instead of a command; "exit" switches off
 	  --fetch                only get the kernels into the cache
 	EOF
 	printf 'kernels:'
@@ -162,17 +170,72 @@ add_path() {
 	fi || die_start "$from: cannot copy it"
 }
 
+# What of a library of Python is no use in a guest, below /usr/lib/pythonX.Y
+python_without='test idlelib tkinter turtledemo lib2to3 ensurepip pydoc_data config-* __pycache__
+	lib-dynload/_ssl.* lib-dynload/_hashlib.* lib-dynload/_sqlite3.* lib-dynload/_curses*
+	lib-dynload/_decimal.* lib-dynload/_codecs_* lib-dynload/_test* lib-dynload/*xx*
+	lib-dynload/_tkinter.* lib-dynload/nis.* lib-dynload/_dbm.* lib-dynload/_gdbm.* lib-dynload/readline.*'
+
+# stage_python PATH: the interpreter at PATH of $sysroot, with its library, and how to call it
+stage_python() {
+	local stdlib=/usr/lib/${1##*/} words=() word file
+	stage_root "$stage"
+	mkdir -p "$stage$stdlib"
+	for word in $python_without; do words+=(--exclude="./$word"); done
+	tar -C "$sysroot$stdlib" -c "${words[@]}" . | tar -C "$stage$stdlib" -x
+	find "$stage$stdlib" -xtype l -delete
+	add_program "$sysroot$1:$1"
+	for file in "$stage$stdlib"/lib-dynload/*.so; do
+		[ ! -e "$file" ] || add_libraries "$file"
+	done
+}
+
+# make_layer NAME: makes $layer, an archive of /py/NAME, once for each build of the interpreter
+make_layer() {
+	local name=$1 where path sysroot stage status=0 temp=$work/layer.$1
+	where=$("$here/python.sh" --arch "$arch" "$name") || status=$?
+	[ $status = 0 ] || exit "$status"
+	path=${where##* } sysroot=${where% *}
+	[ "$sysroot" != - ] || sysroot=''
+	layer=$cache/vm-python-$arch-$name-$({
+		stat -Lc '%n %s %Y' "$sysroot$path"
+		sed -n '/^# What of a library/,/^# --* the machine/p' "$0"
+	} | cksum | cut -d' ' -f1).cpio
+	[ ! -e "$layer" ] || return 0
+	stage=$temp/py/$name
+	stage_python "$path"
+	mkdir -p "$temp/usr/bin"
+	cat >"$temp/usr/bin/$name" <<-EOF
+		#!/bin/sh
+		export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 HOME=/
+		exec chroot /py/$name $path "\$@"
+	EOF
+	chmod 755 "$temp/usr/bin/$name"
+	pack "$temp" >"$work/layer.cpio"
+	mv "$work/layer.cpio" "$layer"
+	rm -rf "$temp"
+}
+
+# pack DIRECTORY: as the kernel unpacks it; several archives may follow one another
+pack() { (cd "$1" && find . | cpio --quiet -o -H newc -R 0:0); }
+
 # As one word of a shell
 quoted() { printf "'%s' " "${1//\'/\'\\\'\'}"; }
 
-# stage_guest COMMAND...: everything but what --bin and --add bring
-stage_guest() {
-	local word dir
+# stage_root DIRECTORY: what every root has
+stage_root() {
+	local dir
 	for dir in bin sbin lib lib64; do
-		mkdir -p "$stage/usr/$dir"
-		ln -s "usr/$dir" "$stage/$dir"
+		mkdir -p "$1/usr/$dir"
+		ln -s "usr/$dir" "$1/$dir"
 	done
-	mkdir -p "$stage"/{dev,proc,sys,run,tmp,root,etc,vm}
+	mkdir -p "$1"/{dev,proc,sys,run,tmp,root,etc,vm}
+}
+
+# stage_guest COMMAND...: everything but what --bin, --add and --python bring
+stage_guest() {
+	local word
+	stage_root "$stage"
 	cp -L "$sysroot/bin/busybox" "$stage/bin/busybox" ||
 		die_start "busybox: not found; run scripts/deps.sh vm"
 	ln -s busybox "$stage/bin/sh"
@@ -180,6 +243,7 @@ stage_guest() {
 	echo 'root:x:0:' >"$stage/etc/group"
 	sed "s/@MARK@/$mark/" "$here/vm-init" >"$stage/init"
 	chmod 755 "$stage/init"
+	[ -z "$shell" ] || : >"$stage/vm/shell"
 	for word in "$@"; do quoted "$word"; done >"$stage/vm/command"
 	echo >>"$stage/vm/command"
 	for word in "${!outs[@]}"; do
@@ -189,9 +253,9 @@ stage_guest() {
 
 # ---------------------------------------------------------------------- the machine
 
-# run_machine: boots it; sets status if it told one
-run_machine() {
-	local qemu console_pid ended=0
+# set_qemu: sets qemu to the command that boots it. Where the host is busy, an emulated PC's timer
+# fails the test that the kernel makes of it at the start: no_timer_check.
+set_qemu() {
 	case $arch in
 	amd64) qemu=(qemu-system-x86_64) ;;
 	s390x) qemu=(qemu-system-s390x -M s390-ccw-virtio) ;;
@@ -200,20 +264,60 @@ run_machine() {
 	qemu+=(-accel tcg -cpu max -smp "$smp" -m "$memory" -no-reboot
 		-nodefaults -display none -serial stdio
 		-kernel "$cache/kernels/$kernel/vmlinuz" -initrd "$work/initrd"
-		-append "console=ttyS0 panic=-1 quiet loglevel=3")
+		-append "console=ttyS0 panic=-1 quiet loglevel=3 no_timer_check $append")
+}
 
+# run_shell: the machine's console is our terminal, whose keys all go to it
+run_shell() {
+	local settings=''
+	[ ! -t 0 ] || { settings=$(stty -g) && stty raw -echo; }
+	"${qemu[@]}" || :
+	[ -z "$settings" ] || stty "$settings"
+}
+
+end_watch() {
+	[ -z "$watch_pid" ] || kill "$watch_pid" 2>/dev/null || :
+	watch_pid=''
+}
+
+# boot: until it is switched off, or dies; sets ended. One that hangs before it runs our init is
+# stopped.
+boot() {
+	local console_pid
+
+	ended=0
+	rm -f "$work/console"
 	mkfifo "$work/console"
 	"$here/vm-console.pl" "$mark" "$work" <"$work/console" &
 	console_pid=$!
 	timeout --kill-after=5 "$timeout" "${qemu[@]}" </dev/null >"$work/console" 2>"$work/qemu.log" &
 	qemu_pid=$!
-	wait "$qemu_pid" || ended=$?
-	qemu_pid=
+	sleep "$boot_timeout" &
+	watch_pid=$!
+	wait -n "$qemu_pid" "$watch_pid" || ended=$?
+	if ! kill -0 "$watch_pid" 2>/dev/null; then
+		ended=0
+		[ -e "$work/begun" ] || kill "$qemu_pid" 2>/dev/null || :
+		wait "$qemu_pid" || ended=$?
+	fi
+	qemu_pid=''
+	end_watch
 	wait "$console_pid" || :
+}
 
+# run_machine: boots it; sets status if it told one
+run_machine() {
+	local ended=0
+
+	boot
+	if [ ! -e "$work/begun" ]; then
+		say "warning: $kernel: nothing was run in it (emulator's status $ended); booting once more"
+		sed 's/^/vm.sh:   /' "$work/boot" "$work/qemu.log" | tail -n 20 >&2
+		boot
+	fi
 	if [ -e "$work/status" ]; then
 		status=$(cat "$work/status")
-	elif [ $ended = 124 ] || [ $ended = 137 ]; then
+	elif [ "$ended" = 124 ] || [ "$ended" = 137 ]; then
 		say "$kernel: no end after $timeout s: stopped"
 		status=124
 	else
@@ -244,26 +348,30 @@ cleanup() {
 		kill "$qemu_pid" 2>/dev/null || : # timeout, which hands it on
 		wait "$qemu_pid" || :
 	fi
+	end_watch
 	rm -rf "$work"
 }
 
 # ---------------------------------------------------------------------- options
 
-timeout=300 smp=2 memory=2048 fetch='' bins=() adds=() outs=()
+timeout=300 boot_timeout=200 smp=2 memory=2048 append='' fetch='' shell='' bins=() adds=() pythons=() outs=()
 while [ $# -gt 0 ]; do
 	case $1 in
-	--bin | --add | --out | --timeout | --smp | --memory)
+	--bin | --add | --python | --out | --timeout | --smp | --memory | --append)
 		[ $# -gt 1 ] || die_usage "$1: needs a value"
 		case $1 in
 		--bin) bins+=("$2") ;;
 		--add) adds+=("$2") ;;
+		--python) pythons+=("$2") ;;
 		--out) outs+=("$2") ;;
 		--timeout) timeout=$2 ;;
 		--smp) smp=$2 ;;
 		--memory) memory=$2 ;;
+		--append) append=$2 ;;
 		esac
 		shift 2 ;;
 	--fetch) fetch=1; shift ;;
+	--shell) shell=1; shift ;;
 	-h | --help) usage; exit 0 ;;
 	-*) die_usage "$1: unknown option" ;;
 	*) break ;;
@@ -272,7 +380,7 @@ done
 [ $# -gt 0 ] || die_usage "no kernel named"
 
 cache=$(cache_dir)
-qemu_pid=''
+qemu_pid='' watch_pid=''
 work=$(mktemp -d "$cache/temp.XXXXXX")
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -285,7 +393,7 @@ fi
 kernel=$1
 shift
 [ "${1-}" != -- ] || shift
-[ $# -gt 0 ] || die_usage "no command given"
+[ $# -gt 0 ] || [ -n "$shell" ] || die_usage "no command given"
 fetch_kernel "$kernel"
 
 case $arch in
@@ -299,8 +407,17 @@ stage_guest "$@"
 for item in "${adds[@]}"; do add_path "$item"; done
 for item in "${bins[@]}"; do add_program "$item"; done
 command -v cpio >/dev/null || die_start "cpio: not found; run scripts/deps.sh vm"
-(cd "$stage" && find . | cpio --quiet -o -H newc -R 0:0 >"$work/initrd")
+pack "$stage" >"$work/initrd"
 rm -rf "$stage"
+for item in "${pythons[@]}"; do
+	make_layer "$item"
+	cat "$layer" >>"$work/initrd"
+done
+set_qemu
+if [ -n "$shell" ]; then
+	run_shell
+	exit
+fi
 run_machine
 fetch_outs
 exit "$status"

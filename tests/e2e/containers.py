@@ -7,6 +7,7 @@ looked for leads to no file of the host.
 """
 import ctypes
 import os
+import platform
 import re
 import shutil
 import struct
@@ -19,7 +20,7 @@ from rprof_e2e import (ROOT, Skip, check_accounting, expect, expect_equal, is_ma
                        record, scratch, spawn, test, total)
 
 OUTER_ROOT = 100000     # workloads/contain.c: who root of the container is outside
-LIBC = "usr/lib/x86_64-linux-gnu/libc.so.6"
+LIBC = f"usr/lib/{platform.machine()}-linux-gnu/libc.so.6"
 
 
 class Watch:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (FULL, ROOT, WORKLOADS, check_accounting, expect, expect_equal, five_sigma,
-                       is_mark, main, note, parse_folded, record, test, workload)
+from rprof_e2e import (FULL, PATIENCE, ROOT, WORKLOADS, check_accounting, expect, expect_equal,
+                       five_sigma, is_mark, main, note, parse_folded, record, test, workload)
 import pythons
 
 # tests/workloads/demo.py, rprofdemo.c: functions from main to each, and its own share of the work.
@@ -22,6 +22,8 @@ PATHS = {"main": ("main",), "render": ("main", "render"), "rank": ("main", "rank
          "compare": ("main", "rank", "sort_rows", "compare")}
 SHARES = {"parse": 0.15, "tokenize": 0.25, "smooth": 0.30, "sort_rows": 0.10, "compare": 0.20}
 C = ("smooth", "sort_rows")
+# Emulated processors miss samples, and more where a tick costs more.
+SLACK = 0.02 if PATIENCE == 1 else 0.15
 NAMES = {name for path in PATHS.values() for name in path}
 
 
@@ -61,14 +63,14 @@ def judge(stacks, whole):
     note(f"{samples} samples: " + ", ".join(f"{n} {100 * s:.1f} %" for n, s in shares.items()) +
          f"; sort_rows stands between in {between} of {ends['compare']}")
     for name, share in shares.items():
-        expect(abs(share - SHARES[name]) <= 0.02 + five_sigma(SHARES[name], samples),
+        expect(abs(share - SHARES[name]) <= SLACK + five_sigma(SHARES[name], samples),
                f"{name} has {100 * share:.1f} %, burns {100 * SHARES[name]:.0f} %")
     expect(not whole or between > 0.8 * ends["compare"], "C functions between Python's are missing")
     return shares
 
 
 def run(argv, timeout):
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=timeout * PATIENCE,
                           check=False)
     expect(done.returncode == 0, f"exit status {done.returncode}\n{done.stderr[-3000:]}")
     expect(done.stdout, f"nothing on stdout\n{done.stderr[-3000:]}")

@@ -13,11 +13,13 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from rprof_e2e import (KERNEL_SUFFIX, Skip, build, check_accounting, expect, main, note, record,
                        scratch, spawn, test, total, workload)
+import badstack
 import hangfs
+import target
 
 
 def profile(process, *args):
-    result = record("-p", process.pid, "-F", 999, "-d", 2, "--stats", *args).ok()
+    result = record("-p", process.pid, "-F", 999, "-d", 2, "--annotate", "--stats", *args).ok()
     check_accounting(result)
     return result
 
@@ -84,6 +86,17 @@ def a_file_system_that_does_not_answer_does_not_hold_us():
            f"not said\n{result}")
     hits = sum(s.count for s in result.stacks() if s.frames[-1].startswith("spin+0x"))
     expect(hits > 0.9 * total(result.stacks()), f"{result}")
+
+
+@test()
+def what_broken_stacks_lead_to_is_not_printed():
+    for compiler in ("gcc", "clang"):
+        program = target.build("badstack.c", scratch(f"bad_{compiler}"), target.HERE, compiler)
+        process = workload(program)
+        result = profile(process)
+        process.kill()
+        note(f"-- {compiler}")
+        badstack.check(result.stacks())
 
 
 if __name__ == "__main__":

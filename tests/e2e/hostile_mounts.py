@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # pylint: disable=wrong-import-position
 import hangfs
 from programs import build_as
-from rprof_e2e import (BINARY, WORKLOADS, Profiler, Skip, build, expect, expect_equal, main, note, record,
-                       scratch, spawn, test, wait_for)
+from rprof_e2e import (BINARY, FRAMES, WORKLOADS, Profiler, Skip, build, expect, expect_equal, main,
+                       note, record, scratch, spawn, test, wait_for)
 
 MNT_DETACH = 2
 LIMIT_S = 20  # for a run of 1 s, on a busy machine
@@ -128,7 +128,7 @@ def expect_no_wait_for_memory(name, stop):
     fs = mount(name, blob)
     try:
         # -rdynamic: it exports what an interpreter does.
-        process = started([build("turnstile.c", ("-rdynamic", "-fno-omit-frame-pointer")), fs.path])
+        process = started([build("turnstile.c", ("-rdynamic", *FRAMES)), fs.path])
         stop(fs)
         result = sample(process.pid)
         expect("turnstile" in result.out, f"{result}")

@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (Profiler, build, check_accounting, expect, expect_equal, main, note,
+from rprof_e2e import (FRAMES, Profiler, build, check_accounting, expect, expect_equal, main, note,
                        record, scratch, test, total, wait_for, workload)
 
 MARK = f"RPROF_TEST_MARK={os.getpid()}"  # in the environment of what this suite starts
-FLAGS = ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-g"]
+FLAGS = [*FRAMES, "-g"]
 WITHOUT = [["main", "work"], ["main", "work", "leaf"]]
 WITH = [["main", "work", "outer_[i]", "inner_[i]", "burn_[i]"],
         ["main", "work", "outer_[i]", "middle_[i]", "leaf", "inner_[i]", "burn_[i]"]]

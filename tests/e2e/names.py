@@ -9,10 +9,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (build, check_accounting, end, expect, expect_equal, main, note, record,
-                       scratch, spawn, test, total, workload)
-
-FRAME_POINTERS = ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"]
+from rprof_e2e import (FRAMES, build, check_accounting, end, expect, expect_equal, main, note,
+                       record, scratch, spawn, test, total, workload)
 
 
 def profile(process, *args):
@@ -35,7 +33,7 @@ def functions_are_named_in_every_kind_of_executable():
                         ("one-segment", ["-Wl,-z,noseparate-code"]),
                         ("many-segments", ["-Wl,-z,separate-code"]),
                         ("moved", ["-no-pie", "-Wl,-Ttext-segment=0x7000000"])):
-        program = build("spin.c", FRAME_POINTERS + flags)
+        program = build("spin.c", [*FRAMES, *flags])
         process = workload(program)
         expect_tail(profile(process), "main", "spin")
         end(process)
@@ -101,7 +99,7 @@ def a_program_started_by_exec_during_the_run_is_named():
 
 @test()
 def a_library_loaded_during_the_run_is_named():
-    library = build("spinlib.c", [*FRAME_POINTERS, "-fPIC", "-shared"])
+    library = build("spinlib.c", [*FRAMES, "-fPIC", "-shared"])
     process = workload(build("loader.c"), library, 2000)
     result = record("-p", process.pid, "-F", 999, "-d", 5, "-U", "--stats").ok()
     check_accounting(result)

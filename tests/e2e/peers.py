@@ -116,7 +116,8 @@ def shares_agree_with_perf_and_bpftrace():
     for tool in ("perf", "bpftrace"):
         if not shutil.which(tool):
             raise Skip(f"{tool} is not installed")
-    tree = gentree.generate(scratch("tree.c"), seed=7, count=FUNCTIONS, depth=DEPTH)
+    tree = gentree.generate(scratch("tree.c"), seed=7, count=FUNCTIONS, depth=DEPTH,
+                            tail_share=0)
     # No frames in leaves: what the peers cannot see.
     process = workload(build(scratch("tree.c"), ["-fno-omit-frame-pointer",
                                                  "-momit-leaf-frame-pointer"]))

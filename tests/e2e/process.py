@@ -8,13 +8,13 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (Profiler, Skip, build, check_accounting, end, expect, main, note, record,
-                       scratch, spawn, test, total, workload)
+from rprof_e2e import (FRAMES, Profiler, Skip, build, check_accounting, end, expect, main, note,
+                       record, scratch, spawn, test, total, workload)
 
 
 def variant(source, name, *flags):
     """A workload built with -DNAME=name, under that name."""
-    return shutil.move(build(source, (f"-DNAME={name}", "-fno-omit-frame-pointer", *flags)),
+    return shutil.move(build(source, (f"-DNAME={name}", *FRAMES, *flags)),
                        scratch(f"{name}.bin"))
 
 

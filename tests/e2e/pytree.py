@@ -63,7 +63,7 @@ def judge(interpreter, verdict, stats):
     # Every loss is in the denominator. A frame of 3.11 or 3.12 may not be linked yet.
     expect(verdict.python >= 0.999 * matched,
            f"Python frames in {verdict.python} of {matched} matched ticks")
-    unlinked = stats.get("stopped: Python frame not linked yet", 0)
+    unlinked = stats.get("stopped: frame not linked yet", 0)
     expect(unlinked < 0.01 * matched, f"{unlinked} frames were not linked yet")
     expect(verdict.whole >= 0.999 * matched - unlinked,
            f"from <module> on in {verdict.whole} of {matched} matched ticks")

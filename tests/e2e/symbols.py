@@ -5,6 +5,7 @@
 Truth is how the workload is written, and what binutils say about its file.
 """
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -144,10 +145,11 @@ PLT_KINDS = {
     "plt_lazy": ["-Wl,-z,lazy"],
     "plt_now": ["-Wl,-z,now"],
     "plt_nopie": ["-no-pie", "-fno-pie", "-Wl,-z,lazy"],
-    "plt_sec": ["-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy"],
     "plt_got": ["-DTAKE_ADDRESS", "-Wl,-z,lazy"],
     "plt_stripped": ["-s"],
 }
+if platform.machine() == "x86_64":
+    PLT_KINDS["plt_sec"] = ["-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy"]
 
 
 @test()

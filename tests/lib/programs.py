@@ -5,9 +5,7 @@ import re
 import shutil
 import subprocess
 
-from rprof_e2e import ROOT, WORKLOADS, Skip, expect, is_mark, note, scratch, total
-
-FRAME_POINTERS = ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer")
+from rprof_e2e import FRAMES, ROOT, WORKLOADS, Skip, expect, is_mark, note, scratch, total
 
 
 def run(*argv, **kwargs):
@@ -22,7 +20,7 @@ def build_as(name, source, *flags, compiler="gcc"):
     """A workload under its own name, which is the first field of its lines; cut to 15 characters.
     What it links with may be among the flags."""
     path = source if os.path.isabs(source) else os.path.join(WORKLOADS, source)
-    run(compiler, "-O2", "-g", "-pthread", f"-I{WORKLOADS}", *FRAME_POINTERS, path, *flags,
+    run(compiler, "-O2", "-g", "-pthread", f"-I{WORKLOADS}", *FRAMES, path, *flags,
         "-o", scratch(name))
     return scratch(name)
 

@@ -6,11 +6,14 @@
 
 An edge that a profiler prints is possible if and only if it is in the tree. Most functions burn a
 known number of equal loop iterations, so their shares of the time are known too. The functions
-differ in what makes unwinding hard: big locals, alloca, stack arguments, early exits, tiny leaves.
+differ in what makes unwinding hard: big locals, alloca, stack arguments, early exits, tiny leaves,
+tail calls.
 
-tree.json: {"functions": {name: {"parent", "shape", "depth", "share"}}}; share is the part of all
-burnt iterations, 0 for functions that burn none (the "tiny" leaves and the "caller" of those).
+tree.json: {"functions": {name: {"parent", "shape", "depth", "share", "tail"}}}; share is the part
+of all burnt iterations, 0 for functions that burn none (the "tiny" leaves and the "caller" of those).
+tail: its parent calls it last and is gone from the stack while it runs.
 The program: tree [-t THREADS] [-s SECONDS]; prints "ready PID"; runs until killed by default.
+It is for x86-64 and s390x.
 """
 import argparse
 import json
@@ -18,8 +21,8 @@ import os
 import random
 
 # Iterations are bound by the latency of imul (3 cycles on every x86-64 of the last ten years), so
-# they cost the same wherever the linker puts them. The test finds this loop in the disassembly by
-# BURN_MULTIPLIER.
+# they cost the same wherever the linker puts them. s390x: msgfi, and brctg to loop; emulated it
+# takes 2 ns. The test finds this loop in the disassembly by BURN_MULTIPLIER.
 BURN_MULTIPLIER = 0x2545f491
 # Below this the prologue and the call would be a visible part of the function's time.
 MIN_ITERATIONS = 1500
@@ -48,11 +51,15 @@ HEAD = """\
 #endif
 /* After a call: makes it no tail call. In a leaf: makes it neither pure nor const. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
+#ifdef __s390x__
+#define BURN_LOOP "1:\\tmsgfi %%0, %(multiplier)#x\\n\\tbrctg %%1, 1b"
+#else
+#define BURN_LOOP "1:\\timul $%(multiplier)#x, %%0, %%0\\n\\tdec %%1\\n\\tjnz 1b"
+#endif
 #define BURN(n)                                                                              \\
 	do {                                                                                 \\
 		unsigned long left_ = (n), x_ = 1;                                           \\
-		__asm__ volatile("1:\\timul $%(multiplier)#x, %%0, %%0\\n\\tdec %%1\\n\\tjnz 1b"         \\
-				 : "+r"(x_), "+r"(left_));                                   \\
+		__asm__ volatile(BURN_LOOP : "+r"(x_), "+r"(left_));                         \\
 	} while (0)
 
 static volatile sig_atomic_t stop;
@@ -139,6 +146,9 @@ SHAPES = {
     "caller": ("unsigned long x", "{x}", [], []),
 }
 SHARED_SHAPES = ["plain", "plain", "big_locals", "alloca", "many_args", "early_exit"]
+# Called last by a "plain" function. Not with stack arguments, those are no tail calls; nor twice.
+TAIL_SHAPES = ("plain", "big_locals", "alloca")
+TAIL_SHARE = 0.6
 
 
 class Function:
@@ -152,6 +162,7 @@ class Function:
         self.shape = "plain"
         self.repeat = 1         # times that one run of the caller calls this
         self.iterations = 0     # burnt by one full run of this
+        self.tail = False       # the caller's last act, by a jump
         if parent:
             parent.children.append(self)
 
@@ -172,7 +183,7 @@ def grow(rng, count, depth):
     return functions
 
 
-def shape(rng, functions):
+def shape(rng, functions, tail_share):
     """Give each function its shape, repeats and iterations."""
     for function in functions:
         inner = bool(function.children)
@@ -184,6 +195,8 @@ def shape(rng, functions):
             function.shape = rng.choice(SHARED_SHAPES)
         if function.shape != "tiny" and function.parent and function.parent.runs() <= 2:
             function.repeat = rng.choice([1, 1, 1, 2])
+
+    mark_tail_calls(rng, functions, tail_share)
 
     tiny = [f for f in functions if f.shape == "tiny"]
     for function in tiny:
@@ -197,6 +210,17 @@ def shape(rng, functions):
         for function, weight in zip(group, weights):
             iterations = weight / sum(weights) * share * PASS_ITERATIONS / function.runs()
             function.iterations = max(MIN_ITERATIONS, round(iterations)) + function.number
+
+
+def mark_tail_calls(rng, functions, share):
+    """The last child of some plain functions; not on the spine, which is to be seen in full."""
+    deepest = max(f.depth for f in functions)
+    for function in functions:
+        last = function.children[-1] if function.parent and function.children else None
+        if last and function.shape == "plain" and last.shape in TAIL_SHAPES and \
+           last.number >= deepest and rng.random() < share:
+            last.tail = True
+            last.repeat = 1
 
 
 def call(child):
@@ -220,8 +244,10 @@ def definition(function):
         else:
             lines.append(f"x += {function.number};")
         for child in function.children:
-            lines += call(child)
-        lines += [*after, "return x;"]
+            lines += [f"return {child.name}(x);"] if child.tail else call(child)
+        lines += after
+        if not any(child.tail for child in function.children):
+            lines.append("return x;")
     body = "\n".join("\t" + line if line else "" for line in lines)
     return f"NODE unsigned long {function.name}({parameters})\n{{\n{body}\n}}\n"
 
@@ -230,15 +256,15 @@ def description(functions, seed):
     total = sum(f.iterations * f.runs() for f in functions)
     return {"seed": seed, "roots": ["main", "thread_main"], "functions": {
         f.name: {"parent": f.parent.name if f.parent else None, "shape": f.shape,
-                 "depth": f.depth, "share": f.iterations * f.runs() / total}
+                 "depth": f.depth, "share": f.iterations * f.runs() / total, "tail": f.tail}
         for f in functions}}
 
 
-def generate(path, seed=1, count=200, depth=60):
+def generate(path, seed=1, count=200, depth=60, tail_share=TAIL_SHARE):
     """Write the program to @path (.c) and its description beside it (.json); return the latter."""
     rng = random.Random(seed)
     functions = grow(rng, count, depth)
-    shape(rng, functions)
+    shape(rng, functions, tail_share)
     with open(path, "w", encoding="utf-8") as source:
         source.write(HEAD % {"seed": seed, "multiplier": BURN_MULTIPLIER})
         # Callees first, so that no prototypes are needed: children have higher numbers.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Hand-written code without unwind rules that uses the frame pointer register as a pointer: main ->
- * caller -> asm_loop. What the register points to looks like a frame whose return address is in
- * never_called.
+ * Hand-written code without unwind rules that uses the frame pointer register as a pointer, on s390x
+ * the word of the back chain: main -> caller -> asm_loop. What it points to looks like a frame whose
+ * return address is in never_called.
  */
 #include "workload.h"
 
 struct context {
 	struct context *next;
+#ifdef __s390x__
+	void *other[13];
+#endif
 	void (*callback)(void);
 };
 
@@ -16,11 +19,24 @@ volatile unsigned long count;
 __attribute__((noinline)) void never_called(void)
 {
 	count += 2;
-	__asm__ volatile("nop; nop; nop; nop");
+	__asm__ volatile("" ::: "memory");
 }
 
 void asm_loop(struct context *c);
 
+#ifdef __s390x__
+__asm__(".text\n"
+	".globl asm_loop\n"
+	".type asm_loop, @function\n"
+	"asm_loop:\n"
+	"	lay %r15, -160(%r15)\n"
+	"	stg %r2, 0(%r15)\n"
+	"	lgfi %r1, 3000000\n"
+	"1:	brctg %r1, 1b\n"
+	"	la %r15, 160(%r15)\n"
+	"	br %r14\n"
+	".size asm_loop, . - asm_loop\n");
+#else
 __asm__(".text\n"
 	".globl asm_loop\n"
 	".type asm_loop, @function\n"
@@ -33,10 +49,11 @@ __asm__(".text\n"
 	"	pop %rbp\n"
 	"	ret\n"
 	".size asm_loop, . - asm_loop\n");
+#endif
 
 NODE void caller(void)
 {
-	struct context c = { 0, (void (*)(void))((char *)never_called + 4) };
+	struct context c = { .callback = (void (*)(void))((char *)never_called + 4) };
 
 	asm_loop(&c);
 	BARRIER();

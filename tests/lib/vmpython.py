@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Python programs in virtual machines, judged here: the generated tree, and deep idle parents."""
+import collections
+import re
+import subprocess
+
+from rprof_e2e import Skip, check_accounting, expect, is_mark, marked, note, scratch
+import pythons
+import pytree
+import vm
+from vmscenes import ENOUGH, FREQUENCY, Scene, to_judge
+
+# A pass over the whole tree would take an emulated CPU seconds.
+FUNCTIONS = 80
+DEEP = 100
+
+
+class Foreign:
+    """An interpreter of scripts/python.sh, run here: by its own loader, and where it is another
+    machine's by qemu-user. The part of pythons.Interpreter that pytree needs."""
+
+    root = None
+
+    def __init__(self, arch, name):
+        done = subprocess.run([pythons.SCRIPT, "--arch", arch, name], capture_output=True,
+                              text=True, check=False)
+        why = done.stderr.strip().rpartition("\n")[2]
+        if done.returncode == 77:
+            raise Skip(f"{name}: {why}")
+        expect(done.returncode == 0, f"python.sh {name}: {why}")
+        root, _, path = done.stdout.strip().rpartition(" ")
+        self.name = name
+        self.version = tuple(map(int, name.rpartition("-")[2].split(".")))
+        self._argv = [path] if root == "-" else self._by_loader(arch, root, root + path)
+        self._home = None if root == "-" else root + "/usr"
+
+    @staticmethod
+    def _by_loader(arch, root, path):
+        if arch == "s390x":
+            return ["qemu-s390x-static", "-L", root, path]
+        return [f"{root}/lib64/ld-linux-x86-64.so.2", "--library-path",
+                f"{root}/usr/lib/x86_64-linux-gnu", path]
+
+    def run(self, *args):
+        home = {"PYTHONHOME": self._home} if self._home else {}
+        done = subprocess.run([*self._argv, *map(str, args)], capture_output=True, text=True,
+                              check=False, env=pythons.environment(**home))
+        expect(done.returncode == 0, f"{self.name} {args[:2]}: {done.stderr[-2000:]}")
+        return done.stdout
+
+
+class OfPython(Scene):
+    """A program of one interpreter; @text: of the program, from @prepare_text()."""
+
+    def __init__(self, interpreter, kind):
+        self.interpreter = interpreter
+        self.name = f"{kind}_{interpreter.replace('debian-', '')}"
+        self.native = interpreter.endswith("3.15")  # has back chains, or frame pointers
+        self.missing = None
+
+    def add_program(self, machine, text):
+        """Where the interpreter has it; returns its path there."""
+        where = scratch(f"{machine.arch}_{self.name}.py")
+        with open(where, "w", encoding="utf-8") as file:
+            file.write(text)
+        machine.python(self.interpreter)
+        path = f"/w/{self.name}/{pytree.FILE}"
+        machine.add(where, f"/py/{self.interpreter}{path}")
+        return path
+
+
+class PyTree(OfPython):
+    """The generated tree of tests/lib/pytree.py."""
+
+    def __init__(self, interpreter, seconds=5):
+        super().__init__(interpreter, "pytree")
+        self.seconds = seconds
+        self.tree = self.lines = None
+
+    def prepare(self, machine):
+        foreign = Foreign(machine.arch, self.interpreter)
+        self.tree = pytree.Tree(7, foreign.version, FUNCTIONS)
+        self.lines = self.tree.lines(foreign)
+        path = self.add_program(machine, self.tree.text)
+        machine.script(f"""
+start {self.interpreter} {path}
+run {self.name} rprof-bpf -p $target -F {FREQUENCY} -d {self.seconds} --annotate --stats
+stop
+""")
+
+    def tests(self):
+        found = [(f"no_edge_is_impossible_{self.name}", self.edges)]
+        if self.native:
+            found.append((f"merged_from_start_to_leaf_{self.name}", self.merged))
+        return found
+
+    def edges(self, machine):
+        result = machine.result(self.name).ok()
+        stats = check_accounting(result)
+        stacks = to_judge(machine, result.stacks())
+        verdict = self.tree.judge(stacks, self.lines)
+        unlinked = stats.get("stopped: Python frame not linked yet", 0)
+        whole = re.search(r"[\d.]+ ?% whole", result.err)
+        note(f"{verdict}; {unlinked} not linked yet, {stats.get('unknown Python frames', 0)} frames "
+             f"unknown; it says {whole[0] if whole else 'nothing of whole stacks'}")
+        for stack in [s for s in stacks if not any(".py:" in f for f in s.frames)][:3]:
+            note(f"without Python frames: {stack.count} of {';'.join(stack.frames)}")
+        expect(verdict.samples > ENOUGH, f"only {verdict.samples} samples\n{result}")
+        expect(not verdict.impossible, f"impossible: {verdict.impossible.most_common(5)}")
+        expect(not verdict.strange, f"lines that the program lacks: {verdict.strange}")
+        expect(not marked(stats, "marked: merge mismatch"), "native and Python frames do not fit")
+        expect(verdict.whole >= 0.99 * verdict.samples - unlinked,
+               f"only {verdict.whole} of {verdict.samples} from <module> on\n{result}")
+
+    def merged(self, machine):
+        """The interpreter keeps back chains or frame pointers; its libc does so on s390x alone."""
+        result = machine.result(self.name)
+        stacks = [s for s in result.stacks() if any(".py:" in f for f in s.frames)]
+        n = sum(s.count for s in stacks)
+        roots = {"amd64": ("_start", "[truncated: no frame pointer in libc.so.6]"),
+                 "s390x": ("_start",)}[machine.arch]
+        rooted = sum(s.count for s in stacks if s.frames[0] in roots)
+        whole = sum(s.count for s in stacks
+                    if s.frames[0] == "_start" and not any(map(is_mark, s.user())))
+        begins = collections.Counter(s.frames[0] for s in stacks).most_common(4)
+        note(f"{rooted} of {n} begin at {' or '.join(roots)}, {whole} at _start and have no mark; "
+             f"stacks by their beginning: {begins}")
+        expect(rooted >= 0.93 * n, f"only {rooted} of {n} begin at {roots}\n{result}")
+
+
+DEEP_HEAD = """\
+import time
+
+
+def leaf(x):
+    while True:
+        for i in range(1000):
+            x = (x * 3 + i) & 0xffff
+"""
+DEEP_TAIL = """
+
+def begin(x):
+    print("ready", flush=True)
+    return leaf(x)
+
+
+print("deep", f{last}(1))
+"""
+
+
+def deep_program():
+    """100 functions, each called by the next; every tenth by way of C, as map() calls it. Returns
+    its text, and the frames that each sample has: [(name, line)], root first."""
+    lines = DEEP_HEAD.rstrip("\n").split("\n") + ["", ""]
+    chain, callee = [], "begin"
+    for number in range(DEEP):
+        lines.append(f"def f{number}(x):")
+        call = f"max(map({callee}, (x,)))" if number % 10 == 0 else f"{callee}(x)"
+        lines.append(f"    return {call} + 1")
+        chain.insert(0, (f"f{number}", len(lines)))
+        lines += ["", ""]
+        callee = f"f{number}"
+    lines += DEEP_TAIL.format(last=DEEP - 1).strip("\n").split("\n")
+    text = "\n".join(lines) + "\n"
+    begin = lines.index("    return leaf(x)") + 1
+    return text, [("<module>", len(lines)), *chain, ("begin", begin)]
+
+
+class Aging(OfPython):
+    """A deep stack whose idle parents lose their young bits once a second, as page aging does it.
+
+    s390x: pages without it cannot be read by BPF; stacks are completed by user space. amd64: no
+    effect (bpf-limits.md 7).
+    """
+
+    def __init__(self, interpreter, seconds=8):
+        super().__init__(interpreter, "aging")
+        self.seconds = seconds
+        self.chain = None
+
+    def prepare(self, machine):
+        Foreign(machine.arch, self.interpreter)     # or a skip
+        text, self.chain = deep_program()
+        path = self.add_program(machine, text)
+        machine.script(f"""
+start {self.interpreter} {path}
+begin {self.name} rprof-bpf -p $target -F {FREQUENCY} -d 200 --annotate --stats -v
+said 'sampling event opened'; sleep 1; aged=0
+while [ $aged -lt {self.seconds} ]; do
+	echo 1 > /proc/$target/clear_refs; sleep 1; aged=$((aged + 1))
+done
+finish; stop
+""")
+
+    def tests(self):
+        return [(f"idle_parents_are_there_{self.name}", self.parents)]
+
+    def parents(self, machine):
+        result = machine.result(self.name).ok()
+        stats = check_accounting(result)
+        n = whole = cut = 0
+        wrong = []
+        for stack in to_judge(machine, result.stacks()):
+            frames = [(m[1], int(m[2])) for m in
+                      (re.match(r"(\S+) \(.*\.py:(\d+)\)$", f) for f in stack.frames) if m]
+            n += stack.count
+            known = self.chain[-len(frames) + 1:] if len(frames) > 1 else []
+            if not frames:
+                cut += stack.count
+            elif frames[-1][0] != "leaf" or frames[:-1] != known:
+                wrong.append((stack.count, frames[:3], frames[-3:]))
+            elif len(frames) == len(self.chain) + 1:
+                whole += stack.count
+            else:
+                cut += stack.count
+                if not any(f.startswith("[truncated") for f in stack.frames):
+                    wrong.append((stack.count, "cut, and no mark", frames[:2]))
+        completed = {k: v for k, v in stats.items() if "complete" in k}
+        note(f"{whole} of {n} whole, {cut} cut; {completed}")
+        expect(n > ENOUGH, f"only {n} samples\n{result}")
+        expect(not wrong, f"impossible: {wrong[:5]}")
+        least = 0.95 if machine.arch == "s390x" else 0.99
+        expect(whole >= least * n, f"only {whole} of {n} stacks are whole\n{result}")
