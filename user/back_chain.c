@@ -11,7 +11,7 @@
 #define MAX_CODE (512ULL << 20)		/* bytes of one file; Chrome has 200 MiB. 2 s at most */
 #define MAX_PROGRAMS (512ULL << 20)	/* bytes of table programs run; 1.5 MiB in python3.15 */
 #define MAX_ROWS (1u << 16)		/* of one function */
-#define MAX_ITEMS (8u << 20)		/* spans, jumps; libnode has 160,000 */
+#define MAX_ITEMS (1u << 20)		/* spans, jumps; libnode has 160,000 */
 #define MAX_ROUNDS 4			/* a part that inherits from a part that inherits */
 
 /* A jump from a function's frame into another function. */

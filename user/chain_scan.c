@@ -165,7 +165,8 @@ static enum move move_of(const unsigned char *p, __s64 *delta)
 	if ((p[0] == 0xa5 || is_split(p, 0xc2, 4) || is_split(p, 0xc2, 10) || p[0] == 0xc0) &&
 	    high(p[1]) == SP && !is_split(p, 0xc0, 4) && low(p[1]) < 12)
 		return MOVE_DOWN;
-	return is_long(p, 0xec, 0x55) && high(p[1]) == SP ? MOVE_DOWN : MOVE_NONE;
+	return (is_long(p, 0xec, 0x55) || is_long(p, 0xec, 0x59)) && high(p[1]) == SP ? MOVE_DOWN :
+											MOVE_NONE;
 }
 
 enum flow { FLOW_ON, FLOW_CALL, FLOW_BRANCH, FLOW_JUMP, FLOW_RETURN };
@@ -204,6 +205,8 @@ static enum flow flow_of(const unsigned char *p, __s64 *distance)
 		return high(p[1]) == 15 ? FLOW_RETURN : FLOW_ON;
 	if (p[0] == 0x0d && low(p[1])) /* basr */
 		return FLOW_CALL;
+	if (is_long(p, 0xe3, 0x47) && high(p[1])) /* bic */
+		return high(p[1]) == 15 ? FLOW_RETURN : FLOW_ON;
 	if (p[0] == 0x47 || p[0] == 0x45 || p[0] == 0x4d) /* bc, bal, bas */
 		return FLOW_RETURN;
 	return FLOW_ON;

@@ -8,10 +8,11 @@
  * faults, since the page was not accessible when the sample was taken. So one of these is asked for:
  *
  * 1. The thread has had no page fault from the sample until after the reading: the kernel counts
- *    them, for each thread. Nothing above the boundary has changed in between. (Code objects are told
- *    apart last: that one of a frame was freed meanwhile, and the thread is back all the same, is not
- *    excluded by this.)
- * 2. Where reading a page makes it not accessible (ARCH_PAGES_AGE): the thread's next sample, taken
+ *    them, for each thread. Nothing above the boundary has changed in between. (Not excluded by this:
+ *    another thread, or the kernel for one, has accessed that page meanwhile, which then does not fault
+ *    any more, and the thread went there and is back in an equal frame; generators' frames share pages
+ *    with other objects. And code objects are told apart last: that of a frame may be a new one.)
+ * 2. Where reading an aged page does not make it accessible (ARCH_PAGES_AGE): the next sample, taken
  *    after the reading, stopped at the same frame: at both times, so in between, the page was not
  *    accessed. Samples of a thread that follow one another and stop at the same frame are one run,
  *    of one tail. What remains is a page that was accessed and has aged again between two of them:
@@ -42,8 +43,12 @@
 #define READING_NS                                                                                 \
 	100000000ULL /* for one reading; a process that does not answer may take longer */
 #define PERIOD_NS 10000000000ULL
-#define PROCESS_NS 2000000000ULL /* for all of a process in such a time, */
-#define ALL_NS 4000000000ULL	/* and for all of them */
+/*
+ * For all of a process in such a time, and for all of them: half of ours. On a busy emulated machine,
+ * where a reading takes 140 ms, less would not do for one process whose pages age once a second.
+ */
+#define PROCESS_NS 3000000000ULL
+#define ALL_NS 5000000000ULL
 
 /* Samples of one thread that stopped at the same frames. */
 struct run {
@@ -422,10 +427,13 @@ static int read_run(struct completer *c, struct run *run, const struct rprof_sta
 		    const struct complete_edge *e, const struct space *space)
 {
 	const __u64 now = monotonic_ns();
-	const __u32 before = c->config.faults(run->tgid, run->tid);
-	const int why = read_tail(c, stack, e, space, now);
-	__u32 faults;
+	__u32 before, faults;
+	int why;
 
+	if (!deadline(c, run->tgid, now))
+		return 1 + COMPLETE_BUDGET;
+	before = c->config.faults(run->tgid, run->tid);
+	why = read_tail(c, stack, e, space, now);
 	if (why == 1 + COMPLETE_BUDGET && !c->memory.late)
 		return why;
 	faults = c->config.faults(run->tgid, run->tid);

@@ -46,17 +46,18 @@ static unsigned int check_place(const struct walk *w)
 	return RPROF_STOP_END;
 }
 
-/* Flags of a frame with this return address; false: that is none. */
-static bool is_code(const struct walk *w, __u64 pc, __u64 *flags)
+/* Flags of a frame with this return address. Return: RPROF_STOP_NONE, or why there is no such frame. */
+static unsigned int check_code(const struct walk *w, __u64 pc, __u64 *flags)
 {
 	const struct rprof_mapping *m = w->space ? space_mapping(w->space, pc) : NULL;
 
 	*flags = RPROF_HOW_CHAIN | w->flags;
-	if (pc < LOWEST_CODE)
-		return false;
+	if (pc < LOWEST_CODE || (m && !(m->flags & RPROF_MAPPING_EXEC)))
+		return RPROF_STOP_NOT_EXEC;
 	if (!m)
 		*flags |= RPROF_NATIVE_UNCHECKED;
-	return !m || (m->flags & RPROF_MAPPING_EXEC);
+	/* An entry's frame has no link (s390x); the kernel side alone knows the way over it. */
+	return m && m->flags & RPROF_MAPPING_VDSO ? RPROF_STOP_FAULT : RPROF_STOP_NONE;
 }
 
 static unsigned int step(struct walk *w, struct complete_tail *t)
@@ -73,8 +74,9 @@ static unsigned int step(struct walk *w, struct complete_tail *t)
 	if (!complete_memory_read(w->memory, w->at, frame, sizeof(frame), 1))
 		return RPROF_STOP_FAULT;
 	memcpy(&f->pc, frame + ARCH_CHAIN_RA, sizeof(f->pc));
-	if (!is_code(w, f->pc, &f->flags))
-		return RPROF_STOP_NOT_EXEC;
+	stop = check_code(w, f->pc, &f->flags);
+	if (stop != RPROF_STOP_NONE)
+		return stop;
 	if (t->n_native == RPROF_MAX_NATIVE - 1)
 		return RPROF_STOP_DEPTH;
 	f->low = w->low = w->at + ARCH_CHAIN_LOW;

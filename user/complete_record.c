@@ -17,12 +17,14 @@ static void native_edge(const struct rprof_stack *s, struct complete_edge *e)
 		return;
 	distance = f[e->n_native].flags >> RPROF_NATIVE_NEXT_SHIFT;
 	how = f[e->n_native - 1].flags & RPROF_NATIVE_HOW;
+	/* A link that is in a register is not to be had again. */
+	if (!distance)
+		return;
+	e->native = true;
 	e->native_next = f[e->n_native].pc;
 	e->native_from = e->native_next - distance;
 	if (how == RPROF_HOW_CHAIN || how == RPROF_HOW_CHAIN_REG)
 		e->native_pc = f[e->n_native - 1].pc;
-	/* A link that is in a register is not to be had again. */
-	e->native = distance != 0;
 }
 
 static void python_edge(const struct rprof_stack *s, struct complete_edge *e)

@@ -30,8 +30,8 @@ static void locate_frame(struct located_frame *f, const struct rprof_stack *s,
 	pc = marks_is_interrupted(f->how) ? native->pc : native->pc - 1;
 	m = space_mapping(space, pc);
 	/* The kernel side looked already, unless it had no table yet; 0 stands for what is no code. */
-	f->executable = native->pc && (!(native->flags & RPROF_NATIVE_UNCHECKED) ||
-				       is_exec(space_mapping(space, native->pc)));
+	f->unchecked = native->flags & RPROF_NATIVE_UNCHECKED;
+	f->executable = native->pc && (!f->unchecked || is_exec(space_mapping(space, native->pc)));
 	f->vaddr = pc;
 	if (!is_exec(m)) {
 		f->kind = LOCATED_UNKNOWN;

@@ -31,6 +31,7 @@ struct located_frame {
 	enum located_kind kind;
 	bool executable;	/* the kernel side, or the space, says so */
 	bool in_file;		/* .vaddr is an address of the file, not an offset in it */
+	bool unchecked;		/* the kernel side knew no mapping of it */
 	unsigned int how;	/* enum rprof_how */
 	__u32 module;
 	__u64 vaddr;

@@ -265,6 +265,9 @@ static bool judge_segment(const struct segment *s)
 	/* Its frame may be up, but the register is what the interrupted one made of it. */
 	if (at != s->first && rule->state != CFI_FP_UNTOUCHED)
 		return cut_at(s, at, frames[at].rule.state == CFI_END ? MARK_NONE : mark_of(rule));
+	/* A wrapper at sp: before 6.12 any old word is in the place of its link, and was followed. */
+	if (at != s->first && frames[at].rule.wrapper)
+		return cut_at(s, at, MARK_NOT_LINKED);
 	return judge_chain(s, at, next, packed);
 }
 

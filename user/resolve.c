@@ -199,6 +199,9 @@ static int look_up(struct resolver *r, const struct located *l, bool force, size
 		if (err)
 			return err;
 		*n_inlined += r->native[i].n_inlined;
+		/* Only where it knew that this is the vDSO did the kernel side step over a wrapper. */
+		if (l->native[i].unchecked && r->native[i].rule.wrapper)
+			r->native[i].rule.state = CFI_FP_LOST;
 		r->judged[i] = (struct marks_frame){
 			.how = l->native[i].how,
 			.executable = l->native[i].executable,

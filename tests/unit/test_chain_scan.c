@@ -117,6 +117,8 @@ static void gcc_and_clang_keep_the_chain(void **state)
 	/* A tail call from there is none from inside a frame. */
 	SCANNED("kept ahead e-14 freed 1a-20",
 		STMG_R14 LGR_R1 AGHI_160 STG_R1 LMG_R14 "c0f400001000", 0, 160, 14, 320);
+	SCANNED("kept ahead e-14 freed 1a-20",
+		STMG_R14 LGR_R1 AGHI_160 STG_R1 LMG_R14 "e3f010000047" CALL, 0, 160, 14, 320);
 	SCANNED("no frame", RETURN, 0, 160);
 }
 

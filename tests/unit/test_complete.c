@@ -127,6 +127,19 @@ static void link_in_a_register_is_not_followed(void **state)
 	completer_free(c);
 }
 
+static void what_the_kernel_side_alone_steps_over_completes_nothing(void **state)
+{
+	struct rprof_mapping *m = (void *)(uintptr_t)space_mapping(space, STACK);
+	const __u32 flags = m->flags;
+	struct completer *c = begin();
+
+	m->flags |= RPROF_MAPPING_EXEC | RPROF_MAPPING_VDSO;
+	poke(frame_at(9) + ARCH_CHAIN_RA, STACK);
+	assert_null(complete(c, 5));
+	m->flags = flags;
+	assert_failed(c, COMPLETE_GONE);
+}
+
 static void bad_chains_end_the_walk(void **state)
 {
 	const struct {
@@ -300,6 +313,26 @@ static void shim_is_joined_with_a_frame_that_was_read(void **state)
 	completer_free(c);
 }
 
+/* At the same frame, first from a register, then from memory: what was read for the first is no tail. */
+static void link_that_was_in_a_register_is_of_another_run(void **state)
+{
+	struct completer *c = begin();
+	struct rprof_native_frame *next = (void *)&record_native(&cut.stack)[WALKED + 1];
+	const struct rprof_sample s[2] = { sample(5), sample(5) };
+	const struct rprof_stack *whole;
+	const __u64 flags = next->flags;
+
+	write_pythons(0);
+	cut_python(true);
+	next->flags = RPROF_NATIVE_NEXT;
+	assert_non_null(completer_complete(c, &s[0], &cut.stack, space));
+	next->flags = flags;
+	whole = completer_complete(c, &s[1], &cut.stack, space);
+	if (whole)
+		assert_int_equal(whole->n_native, 1 + NATIVE);
+	completer_free(c);
+}
+
 /* The Python frames are whole: their entry frame lies where the native walk did not come. */
 static void shim_of_the_record_is_joined_by_its_low_half(void **state)
 {
@@ -444,6 +477,7 @@ int main(void)
 		cmocka_unit_test(link_that_has_changed_is_another_stack),
 		cmocka_unit_test(return_address_that_has_changed_is_another_stack),
 		cmocka_unit_test(link_in_a_register_is_not_followed),
+		cmocka_unit_test(what_the_kernel_side_alone_steps_over_completes_nothing),
 		cmocka_unit_test(bad_chains_end_the_walk),
 		cmocka_unit_test(return_address_outside_of_code_ends_the_walk),
 		cmocka_unit_test(code_that_is_not_known_yet_is_unchecked),
@@ -451,6 +485,7 @@ int main(void)
 		cmocka_unit_test(frames_beyond_a_record_are_cut),
 		cmocka_unit_test(python_parents_are_read_with_their_fingerprints),
 		cmocka_unit_test(shim_is_joined_with_a_frame_that_was_read),
+		cmocka_unit_test(link_that_was_in_a_register_is_of_another_run),
 		cmocka_unit_test(shim_of_the_record_is_joined_by_its_low_half),
 		cmocka_unit_test(base_frame_is_no_activation),
 		cmocka_unit_test(chain_of_python_that_ends_nowhere_is_marked),

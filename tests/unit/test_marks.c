@@ -428,6 +428,9 @@ static void wrapper_of_the_vdso_is_passed_after_its_call_alone(void **state)
 	JUDGED("0 1 +", END, B(PC, UP, SLOT), B(CHAIN, UP, WRAPPER));
 	JUDGED("0 +", END, B(PC, UP, WRAPPER), B(CHAIN, UP, 0));
 	JUDGED("0 +", END, B(PC, UP, WRAPPER));
+	JUDGED("0 1 +", END, B(PC, UNTOUCHED, REG), B(WORD_RA, UP, WRAPPER), B(CHAIN, UP, 0));
+	JUDGED("0 1 3", END, B(PC, UP, REG), B(WORD_RA, UP, WRAPPER), B(CHAIN, UP, 0),
+	       B(CHAIN, UP, 0));
 	JUDGED("0 1 +", END, B(PC, UP, WRAPPER | REG), B(WORD_RA, UP, 0), B(CHAIN, UP, 0),
 	       B(CHAIN, UP, 0));
 }
