@@ -271,7 +271,11 @@ set_qemu() {
 run_shell() {
 	local settings=''
 	[ ! -t 0 ] || { settings=$(stty -g) && stty raw -echo; }
-	"${qemu[@]}" || :
+	# Waited for, so that a terminal that goes away ends it.
+	"${qemu[@]}" <&0 &
+	qemu_pid=$!
+	wait "$qemu_pid" || :
+	qemu_pid=''
 	[ -z "$settings" ] || stty "$settings"
 }
 

@@ -5,6 +5,7 @@ order (issue 4, acceptance 1). RPROF_FULL=1: in a fresh root and on all interpre
 import collections
 import glob
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -49,11 +50,20 @@ def path_of(stack, whole):
     return names
 
 
+def is_between_spaces(stack):
+    """Where nothing can be read, and a mark says so: while s390x switches to a thread, its kernel has
+    not loaded the address space yet."""
+    return platform.machine() == "s390x" and any(map(is_mark, stack.frames)) and \
+        any(f.startswith("finish_task_switch") for f in stack.frames)
+
+
 def judge(stacks, whole):
     """Returns the shares of all functions."""
     ends, between = collections.Counter(), 0
     for stack in stacks:
         names = path_of(stack, whole) or [""]
+        if names == [""] and is_between_spaces(stack):
+            continue
         ends[names[-1]] += stack.count
         between += stack.count if names[-2:] == ["sort_rows", "compare"] else 0
     samples = sum(ends.values())

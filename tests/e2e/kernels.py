@@ -20,27 +20,22 @@ import vm
 import vmpython
 import vmscenes
 
-# What `check` finds degraded where it is not BTF, JIT or a busy host.
-DEGRADED = {
-    "s390x-6.1": {"BTF", "user registers", "programs"},
-    "s390x-6.12": {"programs"}, "s390x-7.2": {"programs"},
-}
 # Boots of their own, where a kernel has all that they ask for.
 SPECIAL = ("amd64-6.12", "s390x-6.12")
 
 
 def usual(kernel):
     """The scenes of the boot that every kernel has."""
-    s390x = kernel.startswith("s390x")
+    s390x = kernel.startswith("s390x")      # without a JIT
     first = vmscenes.CTree("gcc")
-    scenes = [vmscenes.Loads(), vmscenes.Check(DEGRADED.get(kernel, set())), first,
+    scenes = [vmscenes.Loads(), vmscenes.Check({"programs"} if s390x else set()), first,
               vmscenes.Hotplug(first), vmscenes.Command(), vmscenes.Events()]
     if FULL:
         scenes += [vmscenes.CTree("clang", seed=12), vmscenes.Shapes("gcc"),
                    vmscenes.Shapes("clang"), vmscenes.BadStacks("gcc"), vmscenes.BadStacks("clang")]
     for version in ("3.11", "3.13", "3.14", "3.15") if FULL else ("3.11", "3.15"):
         scenes.append(vmpython.PyTree(f"debian-{version}"))
-    if FULL or s390x:
+    if FULL:
         scenes.append(vmpython.Aging("debian-3.15"))
     return scenes + [vmscenes.Left()]
 
@@ -116,7 +111,7 @@ def judge(counts, fleet, machine, scene, check):
 def shell(kernel):
     machine = vm.Machine(kernel, usual(kernel))
     machine.prepare()
-    print(f"{kernel}: rprof-bpf, load, tree_gcc, debian-3.11, debian-3.15 are there; \"exit\" ends it.\n"
+    print(f"{kernel}: rprof-bpf, load, tree_gcc, debian-3.11, debian-3.15; \"exit\" ends it.\n"
           "Try: tree_gcc -t 2 & rprof-bpf -p $! -F 499 -d 5", flush=True)
     os.execv(vm.VM, [*machine.command(), "--shell", kernel])
 

@@ -206,7 +206,8 @@ def python_frames(stack):
 
 def is_cut(stack):
     """Whether the root end of its Python frames is missing, and says so."""
-    return "[truncated: stack depth]" in stack.frames
+    return not {"[truncated: stack depth]", "[truncated: frame not linked yet]"}.isdisjoint(
+        stack.frames)
 
 
 def traced(interpreter, program, *args, seconds=0.2):

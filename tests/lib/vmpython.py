@@ -99,7 +99,7 @@ stop
         stats = check_accounting(result)
         stacks = to_judge(machine, result.stacks())
         verdict = self.tree.judge(stacks, self.lines)
-        unlinked = stats.get("stopped: Python frame not linked yet", 0)
+        unlinked = stats.get("stopped: frame not linked yet", 0)
         whole = re.search(r"[\d.]+ ?% whole", result.err)
         note(f"{verdict}; {unlinked} not linked yet, {stats.get('unknown Python frames', 0)} frames "
              f"unknown; it says {whole[0] if whole else 'nothing of whole stacks'}")
@@ -199,7 +199,7 @@ finish; stop
         result = machine.result(self.name).ok()
         stats = check_accounting(result)
         n = whole = cut = 0
-        wrong = []
+        wrong, begins = [], collections.Counter()
         for stack in to_judge(machine, result.stacks()):
             frames = [(m[1], int(m[2])) for m in
                       (re.match(r"(\S+) \(.*\.py:(\d+)\)$", f) for f in stack.frames) if m]
@@ -213,10 +213,11 @@ finish; stop
                 whole += stack.count
             else:
                 cut += stack.count
+                begins[";".join(stack.frames[:2])] += stack.count
                 if not any(f.startswith("[truncated") for f in stack.frames):
                     wrong.append((stack.count, "cut, and no mark", frames[:2]))
         completed = {k: v for k, v in stats.items() if "complete" in k}
-        note(f"{whole} of {n} whole, {cut} cut; {completed}")
+        note(f"{whole} of {n} whole, {cut} cut {begins.most_common(2)}; {completed}")
         expect(n > ENOUGH, f"only {n} samples\n{result}")
         expect(not wrong, f"impossible: {wrong[:5]}")
         least = 0.95 if machine.arch == "s390x" else 0.99
