@@ -14,6 +14,7 @@ struct rprof_tids_map rprof_tids SEC(".maps");
 struct rprof_tables_map rprof_tables SEC(".maps");
 struct rprof_mappings_map rprof_mappings SEC(".maps");
 struct rprof_pythons_map rprof_pythons SEC(".maps");
+struct rprof_hints_map rprof_hints SEC(".maps");
 struct rprof_code_map rprof_code SEC(".maps");
 struct rprof_threads_map rprof_threads SEC(".maps");
 struct rprof_pyscratch_map rprof_pyscratch SEC(".maps");

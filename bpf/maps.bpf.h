@@ -72,6 +72,16 @@ struct rprof_pythons_map {
 	__type(value, struct rprof_python);
 };
 
+/* tid -> where its PyThreadState may be, by user space. LRU and never deleted: what is found there is
+ * looked at as if nothing was said, so that a hint of a thread that ended is of no use, and no harm.
+ */
+struct rprof_hints_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32);
+	__type(value, struct rprof_hint);
+};
+
 /* Code objects whose records the ring has accepted, or whose fingerprint was taken. LRU: what is
  * forgotten is read and sent again. 3 MiB.
  */
@@ -122,6 +132,7 @@ extern struct rprof_tids_map rprof_tids SEC(".maps");
 extern struct rprof_tables_map rprof_tables SEC(".maps");
 extern struct rprof_mappings_map rprof_mappings SEC(".maps");
 extern struct rprof_pythons_map rprof_pythons SEC(".maps");
+extern struct rprof_hints_map rprof_hints SEC(".maps");
 extern struct rprof_code_map rprof_code SEC(".maps");
 extern struct rprof_ns_map rprof_ns SEC(".maps");
 extern struct rprof_counters_map rprof_counters SEC(".maps");

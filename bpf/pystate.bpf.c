@@ -114,6 +114,28 @@ static __always_inline bool use_last(struct py_scratch *py)
 	return use_state(py, py->last.tstate);
 }
 
+/*
+ * Where user space has seen it. The way that the search takes is through pages that an idle process
+ * does not touch: where they age BPF cannot read them (s390x), though it can the state itself. Up to
+ * 3.11 the innermost state cannot be told without the list of interpreters, so that those stay lost.
+ * Return: 0: it is there, as after use_state().
+ */
+__noinline int pystate_hint(u32 slot)
+{
+	struct py_scratch *py = py_at(slot);
+	struct scratch *s = scratch_at(slot);
+	const struct rprof_hint *hint;
+	u32 tid;
+
+	if (!py || !s || !(py->p.flags & RPROF_PYTHON_STATUS))
+		return 1;
+	tid = s->tid;
+	hint = bpf_map_lookup_elem(&rprof_hints, &tid);
+	if (!hint || hint->tgid != s->stack.tgid || hint->execs != py->execs)
+		return 1;
+	return use_state(py, hint->tstate) ? 0 : 1;
+}
+
 /* One thread state of the list. 1: the search is over. */
 __noinline int pystate_step(u32 slot)
 {
@@ -260,11 +282,31 @@ static __always_inline int state_hit(const struct py_scratch *py, struct rprof_c
 	return py->stop != RPROF_STOP_NONE;
 }
 
+/*
+ * The last sample does not say it. @recalled: there was one, which had the state @before; 0: none.
+ * Sets py->stop and .tstate.
+ */
+static __always_inline void look(const struct scratch *s, struct py_scratch *py, u32 slot,
+				 bool recalled, u64 before)
+{
+	if (!recalled && !py->plain && !pystate_hint(slot))
+		return;
+	search(s, py, slot);
+	py->tstate = py->stop == RPROF_STOP_NONE ? py->candidate : 0;
+	if (py->stop != RPROF_STOP_STATE_LOST)
+		return;
+	if (!pystate_hint(slot))
+		py->stop = RPROF_STOP_NONE;
+	else /* Its page, or those of the way to it, may be aged: looked for there again. */
+		py->tstate = before;
+}
+
 __noinline int pystate_find(u32 slot)
 {
 	struct py_scratch *py = py_at(slot);
 	struct scratch *s = scratch_at(slot);
 	struct rprof_cpu *cpu = this_cpu();
+	bool recalled = false;
 	u64 before = 0;
 
 	if (!py || !s || !cpu)
@@ -278,6 +320,7 @@ __noinline int pystate_find(u32 slot)
 	if (use_current(py))
 		return state_hit(py, cpu);
 	if (!py->plain && recall(s, py)) {
+		recalled = true;
 		before = py->last.tstate;
 		if (use_last(py)) {
 			if (!py->last.tstate)
@@ -291,11 +334,7 @@ __noinline int pystate_find(u32 slot)
 	}
 	if (!py->compare)
 		cpu->counters[RPROF_COUNT_STATE_MISSES]++;
-	search(s, py, slot);
-	py->tstate = py->stop == RPROF_STOP_NONE ? py->candidate : 0;
-	/* Its page, or those of the way to it, may be aged (s390x): looked for there again. */
-	if (py->stop == RPROF_STOP_STATE_LOST)
-		py->tstate = before;
+	look(s, py, slot, recalled, before);
 	if (!py->plain)
 		remember(s, py);
 	return py->stop != RPROF_STOP_NONE;

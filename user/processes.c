@@ -387,6 +387,8 @@ void processes_on_stack(struct processes *p, const struct rprof_stack *s)
 {
 	struct process *proc;
 
+	if (s->stop_python == RPROF_STOP_STATE_LOST)
+		pythons_lost(p->c.pythons, s->tgid);
 	if (!s->tgid || !mappings_are_behind(p, s))
 		return;
 	proc = get(p, s->tgid);

@@ -54,7 +54,10 @@ void processes_end_drain(struct processes *p, bool complete);
 /* What happened before @time_ns has happened now: before each record is handled. */
 void processes_advance(struct processes *p, __u64 time_ns);
 
-/* Look at a STACK before it is located: read its process's mappings if it shows that we must. */
+/*
+ * Look at a STACK before it is located: read its process's mappings, or look up its thread states, if
+ * it shows that we must.
+ */
 void processes_on_stack(struct processes *p, const struct rprof_stack *s);
 
 /* The address space that the user frames of a STACK are of; NULL: not known. */

@@ -10,9 +10,11 @@
 #include "modules.h"
 #include "monotonic.h"
 #include "python_files.h"
+#include "python_hints.h"
 #include "python_reasons.h"
 #include "session.h"
 #include "spaces.h"
+#include "target.h"
 
 /*
  * When a runtime that is not live is looked at again: embedders may initialize it at any time, and a
@@ -33,6 +35,9 @@
 /* A try is followed by a rest that is this many times as long. */
 #define REST_SHARE 8
 
+/* Where the thread states of one process are is looked up again so often. */
+#define HINTS_NS 250000000ULL
+
 struct process {
 	struct pythons_report r;
 	__u32 tgid, execs;
@@ -44,6 +49,8 @@ struct process {
 	__u64 since_ns, next_ns; /* first and next try; NEVER: it is as it is */
 	__u64 doubt_ns;		/* when it began not to hold up, */
 	unsigned int n_doubts;	/* and how often it has not since */
+	bool lost;		/* a thread state was not found, */
+	__u64 hints_ns;		/* and none is looked up before that */
 };
 
 struct pythons {
@@ -56,6 +63,8 @@ struct pythons {
 	__u64 due_ns;		/* when the next one is to be tried, or earlier */
 	__u64 spent_ns;		/* in this drain */
 	size_t next;		/* where that goes on */
+	bool any_lost;		/* one of them may be */
+	struct python_hint hints[PYTHON_HINTS_MAX]; /* scratch */
 	__u64 n_found, n_refused, n_second;
 };
 
@@ -208,6 +217,32 @@ static void try_all(const struct pythons *p, const struct process *item, __u64 d
 	v->took_ns = monotonic_ns() - began;
 }
 
+/*
+ * Tell the kernel side where its thread states are. A process that names other's threads shall not
+ * take their places.
+ */
+static void give_hints(struct pythons *p, struct process *item)
+{
+	const struct python_memory memory = python_memory_of(item->tgid);
+	const __u64 now = monotonic_ns();
+	const __u64 left_ns = p->spent_ns < LIMIT_NS ? LIMIT_NS - p->spent_ns : 0;
+	size_t n = python_hints_find(&memory, &item->r.tried.python, now + left_ns, p->hints);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct rprof_hint hint = {
+			.tstate = p->hints[i].tstate,
+			.tgid = item->tgid,
+			.execs = item->execs,
+		};
+
+		if (target_has_thread(item->tgid, p->hints[i].tid))
+			session_set_hint(p->c.session, p->hints[i].tid, &hint);
+	}
+	item->lost = false;
+	item->hints_ns = now + HINTS_NS;
+	p->spent_ns += monotonic_ns() - now;
+}
+
 static void publish(struct pythons *p, struct process *item)
 {
 	const bool found = item->r.state == PYTHONS_FOUND;
@@ -218,6 +253,8 @@ static void publish(struct pythons *p, struct process *item)
 						      item->execs);
 	else
 		item->published = true;
+	if (p->c.session && found && item->published)
+		give_hints(p, item);
 }
 
 static void note_found(struct pythons *p, const struct process *item)
@@ -417,6 +454,28 @@ void pythons_fork(struct pythons *p, __u32 child, __u32 parent)
 	}
 }
 
+void pythons_lost(struct pythons *p, __u32 tgid)
+{
+	struct process *item = p ? find(p, tgid) : NULL;
+
+	if (item)
+		item->lost = p->any_lost = true;
+}
+
+static void find_lost(struct pythons *p, __u64 now)
+{
+	p->any_lost = false;
+	for (size_t i = 0; i < p->n; i++) {
+		struct process *item = p->items[i];
+
+		if (!item->lost || !p->c.session || item->r.state != PYTHONS_FOUND)
+			continue;
+		if (item->hints_ns <= now && p->spent_ns < LIMIT_NS)
+			give_hints(p, item);
+		p->any_lost |= item->lost;
+	}
+}
+
 void pythons_again(struct pythons *p)
 {
 	const __u64 now = monotonic_ns();
@@ -424,6 +483,8 @@ void pythons_again(struct pythons *p)
 
 	if (!p)
 		return;
+	if (p->any_lost)
+		find_lost(p, now);
 	if (now < p->due_ns) {
 		p->spent_ns = 0;
 		return;

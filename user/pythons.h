@@ -43,7 +43,12 @@ void pythons_free(struct pythons *p);
 void pythons_look(struct pythons *p, __u32 tgid, __u32 execs);
 /* @child is a copy of @parent: what is known of it holds until it is looked at itself. */
 void pythons_fork(struct pythons *p, __u32 child, __u32 parent);
-/* At the end of each drain: those that have a runtime and no live interpreter yet. */
+/*
+ * The kernel side did not find a thread state in @tgid: it is told where they are at the end of the
+ * drain, at most every 250 ms.
+ */
+void pythons_lost(struct pythons *p, __u32 tgid);
+/* At the end of each drain: those that have a runtime and no live interpreter yet, or lost a state. */
 void pythons_again(struct pythons *p);
 /*
  * Before sampling begins: what did not hold up because its process runs on, or was not tried yet for

@@ -368,6 +368,13 @@ int session_set_python(struct session *s, __u32 tgid, const struct rprof_python 
 	return 0;
 }
 
+int session_set_hint(struct session *s, __u32 tid, const struct rprof_hint *hint)
+{
+	if (bpf_map_update_elem(bpf_map__fd(s->bpf->maps.rprof_hints), &tid, hint, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
 void session_hash_keys(const struct session *s, __u64 *seed, __u64 *key)
 {
 	*seed = s->bpf->rodata->rprof_config.hash_seed;

@@ -70,6 +70,12 @@ bool session_follows_forks(const struct session *s);
  */
 int session_set_python(struct session *s, __u32 tgid, const struct rprof_python *p, __u32 execs);
 
+/*
+ * session_set_hint() - where the PyThreadState of thread @tid may be; the kernel side tells whether
+ * it is. The oldest are forgotten first. Return: 0 or -errno.
+ */
+int session_set_hint(struct session *s, __u32 tid, const struct rprof_hint *hint);
+
 /* The keys of hash.h that this run has. */
 void session_hash_keys(const struct session *s, __u64 *seed, __u64 *key);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "array.h"
 #include "proc.h"
@@ -102,6 +103,14 @@ bool target_has_ended(__u32 tgid)
 	/* Links to a directory of /proc/PID/task: one per thread, and its own two. */
 	proc_path(path, sizeof(path), "%u/task", tgid);
 	return stat(path, &st) || st.st_nlink <= 3;
+}
+
+bool target_has_thread(__u32 tgid, __u32 tid)
+{
+	char path[64];
+
+	proc_path(path, sizeof(path), "%u/task/%u", tgid, tid);
+	return !access(path, F_OK);
 }
 
 struct process {

@@ -31,6 +31,8 @@ int target_descendants(const __u32 *roots, size_t n_roots, __u32 **ids, size_t *
 
 /* Have all threads of process @tgid ended? A first thread may be a zombie long before the others. */
 bool target_has_ended(__u32 tgid);
+/* Is @tid a thread of @tgid, both numbers of our pid namespace? */
+bool target_has_thread(__u32 tgid, __u32 tid);
 
 /* Of a /proc/PID/stat, proc(5). */
 struct target_stat {

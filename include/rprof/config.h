@@ -199,8 +199,16 @@ struct rprof_python {
 	__u16 reserved[3];
 };
 
+/* Value of rprof_hints: where user space has last seen the PyThreadState of a thread. */
+struct rprof_hint {
+	__u64 tstate;
+	__u32 tgid;
+	__u32 execs;			/* rprof_proc.execs of the image it was seen in */
+};
+
 _Static_assert(sizeof(struct rprof_config) == 96, "config layout");
 _Static_assert(sizeof(struct rprof_python) == 144, "python layout");
+_Static_assert(sizeof(struct rprof_hint) == 16, "hint layout");
 _Static_assert(sizeof(struct rprof_ns) == 16, "ns layout");
 _Static_assert(sizeof(struct rprof_proc) == 16, "proc layout");
 _Static_assert(sizeof(struct rprof_table) == 40, "table layout");

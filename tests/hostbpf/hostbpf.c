@@ -63,6 +63,7 @@ static struct host_map maps[] = {
 	HOST_MAP(rprof_tables),	 HOST_MAP(rprof_mappings), HOST_MAP(rprof_counters),
 	HOST_MAP(rprof_scratch), HOST_MAP(rprof_ns),	   HOST_MAP(rprof_pythons),
 	HOST_MAP(rprof_code),	 HOST_MAP(rprof_threads),  HOST_MAP(rprof_pyscratch),
+	HOST_MAP(rprof_hints),
 };
 
 #define N_MAPS (sizeof(maps) / sizeof(maps[0]))

@@ -80,6 +80,16 @@ static void tasks_are_told_apart(void **state)
 	assert_int_equal(target_look(child, &tgid), TARGET_GONE);
 }
 
+static void threads_are_of_one_process(void **state)
+{
+	const __u32 us = (__u32)getpid(), parent = (__u32)getppid();
+
+	assert_true(target_has_thread(us, us));
+	assert_false(target_has_thread(us, parent));
+	assert_false(target_has_thread(parent, us));
+	assert_false(target_has_thread(us, 0));
+}
+
 static bool among(__u32 pid, const __u32 *ids, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -154,6 +164,7 @@ int main(void)
 		cmocka_unit_test(stat_is_read_behind_the_last_parenthesis),
 		cmocka_unit_test(malformed_stat_is_refused),
 		cmocka_unit_test(tasks_are_told_apart),
+		cmocka_unit_test(threads_are_of_one_process),
 		cmocka_unit_test(descendants_are_found_at_any_depth),
 	};
 
