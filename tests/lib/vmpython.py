@@ -166,6 +166,18 @@ def deep_program():
     return text, [("<module>", len(lines)), *chain, ("begin", begin)]
 
 
+# Read in the kernel, while its code object could not be: marked, and no name is guessed.
+UNNAMED = ("[unknown Python function]", 0)
+
+
+def deep_frame(text):
+    """(name, line) of a Python frame; None: it is none."""
+    found = re.match(r"(\S+) \(.*\.py:(\d+)\)$", text)
+    if found:
+        return found[1], int(found[2])
+    return UNNAMED if text == UNNAMED[0] else None
+
+
 class Aging(OfPython):
     """A deep stack whose idle parents lose their young bits once a second, as page aging does it.
 
@@ -198,16 +210,17 @@ finish; stop
     def parents(self, machine):
         result = machine.result(self.name).ok()
         stats = check_accounting(result)
-        n = whole = cut = 0
+        n = whole = cut = unnamed = 0
         wrong, begins = [], collections.Counter()
         for stack in to_judge(machine, result.stacks()):
-            frames = [(m[1], int(m[2])) for m in
-                      (re.match(r"(\S+) \(.*\.py:(\d+)\)$", f) for f in stack.frames) if m]
+            frames = [f for f in map(deep_frame, stack.frames) if f]
+            unnamed += stack.count if UNNAMED in frames else 0
             n += stack.count
             known = self.chain[-len(frames) + 1:] if len(frames) > 1 else []
             if not frames:
                 cut += stack.count
-            elif frames[-1][0] != "leaf" or frames[:-1] != known:
+            elif frames[-1][0] != "leaf" or any(f not in (k, UNNAMED) for f, k in
+                                                zip(frames[:-1], known, strict=True)):
                 wrong.append((stack.count, frames[:3], frames[-3:]))
             elif len(frames) == len(self.chain) + 1:
                 whole += stack.count
@@ -217,7 +230,8 @@ finish; stop
                 if not any(f.startswith("[truncated") for f in stack.frames):
                     wrong.append((stack.count, "cut, and no mark", frames[:2]))
         completed = {k: v for k, v in stats.items() if "complete" in k}
-        note(f"{whole} of {n} whole, {cut} cut {begins.most_common(2)}; {completed}")
+        note(f"{whole} of {n} whole, {cut} cut {begins.most_common(2)}, {unnamed} with a frame "
+             f"whose code object has aged; {completed}")
         expect(n > ENOUGH, f"only {n} samples\n{result}")
         expect(not wrong, f"impossible: {wrong[:5]}")
         least = 0.95 if machine.arch == "s390x" else 0.99
