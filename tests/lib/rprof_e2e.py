@@ -25,9 +25,12 @@ BINARY = os.path.abspath(os.environ.get("RPROF_BPF", os.path.join(ROOT, "build",
 FULL = os.environ.get("RPROF_FULL") == "1"
 # Times longer than here may everything take: where the processors are emulated.
 PATIENCE = int(os.environ.get("RPROF_PATIENCE", "1"))
-# What makes frames that can be walked.
-FRAMES = {"x86_64": ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"),
-          "s390x": ("-mbackchain",)}[platform.machine()]
+# This machine, as the Makefile names it.
+HERE = {"x86_64": "x86", "s390x": "s390"}[platform.machine()]
+# What makes frames that can be walked, on each, and here.
+FRAMES_OF = {"x86": ("-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"),
+             "s390": ("-mbackchain",)}
+FRAMES = FRAMES_OF[HERE]
 
 sys.path.insert(0, WORKLOADS)
 

@@ -4,15 +4,11 @@
 Architectures are named as the Makefile names them: x86, s390.
 """
 import os
-import platform
 import subprocess
 
-from rprof_e2e import ROOT, WORKLOADS, Skip, expect
+from rprof_e2e import FRAMES_OF as FRAMES
+from rprof_e2e import HERE, ROOT, WORKLOADS, Skip, expect
 
-HERE = {"x86_64": "x86", "s390x": "s390"}[platform.machine()]
-# What makes frames that can be walked.
-FRAMES = {"x86": ["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"],
-          "s390": ["-mbackchain"]}
 # clang 14 makes no unwind tables for C on s390x by default, GCC and clang on x86-64 do.
 TABLES = ["-fasynchronous-unwind-tables"]
 
