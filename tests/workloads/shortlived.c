@@ -12,7 +12,8 @@ NODE void spin(void)
 
 int main(int argc, char **argv)
 {
-	clock_t end = (argc > 1 ? atol(argv[1]) : 300) * (CLOCKS_PER_SEC / 1000);
+	/* From here: exec and the loader are somebody else's time. */
+	clock_t end = clock() + (argc > 1 ? atol(argv[1]) : 300) * (CLOCKS_PER_SEC / 1000);
 
 	ready();
 	while (clock() < end) {

@@ -33,8 +33,11 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc % 2)
 		return 2;
-	if (start < 20000000)
+	/* The first of them; how long it took to get here says nothing on a slow machine. */
+	if (!getenv("TURNCOAT")) {
+		setenv("TURNCOAT", "1", 1);
 		ready();
+	}
 	while (cpu_ns() - start < atol(argv[1]) * 1000000L) {
 		NAME();
 		BARRIER();
