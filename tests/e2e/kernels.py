@@ -15,7 +15,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import FULL, Skip, main, test
+from rprof_e2e import FULL, Skip, main, note, test
 import vm
 import vmpython
 import vmscenes
@@ -84,7 +84,7 @@ class Counts:
 
 
 def add_tests(kernels, words):
-    """Registers them; returns {kernel: Counts}."""
+    """Registers them; returns {kernel: Counts}, and all machines."""
     counts = {}
     machines = [(kernel, vm.Machine(kernel, scenes, name, options), scenes)
                 for kernel in kernels for name, options, scenes in boots(kernel, words)]
@@ -95,9 +95,9 @@ def add_tests(kernels, words):
         for scene in scenes:
             for what, check in scene.tests():
                 # The first of a machine waits for it; others may be before it in the queue.
-                test(2 * vm.BOOT_TIMEOUT, f"{prefix}_{what}")(
+                test(3 * vm.BOOT_TIMEOUT, f"{prefix}_{what}")(
                     lambda args=(counts[kernel], fleet, machine, scene, check): judge(*args))
-    return counts
+    return counts, [machine for _, machine, _ in machines]
 
 
 def judge(counts, fleet, machine, scene, check):
@@ -123,9 +123,11 @@ if __name__ == "__main__":
     chosen = [word for word in wanted if "-" in word]
     for kernel in set(chosen) - set(vm.KERNELS):
         sys.exit(f"{kernel}: no such kernel; there are {' '.join(vm.KERNELS)}")
-    of_kernels = add_tests(chosen or vm.KERNELS, [word for word in wanted if "-" not in word])
+    of_kernels, all_machines = add_tests(chosen or vm.KERNELS, [word for word in wanted if "-" not in word])
     sys.argv[1:] = []
     status = main(needs_profiler=False)
+    for again in [m for m in all_machines if m.boots > 1]:
+        note(f"{again.name}: its kernel panicked, booted again {again.boots - 1} times")
     for of_kernel, sums in of_kernels.items():
         print(f"{of_kernel}: {sums}")
     sys.exit(status)

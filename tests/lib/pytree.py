@@ -20,6 +20,8 @@ import sys
 from rprof_e2e import parse_folded
 
 FILE = "calltree.py"
+# A frame that was there, and of which nothing else is told (resolve.c).
+UNKNOWN = "[unknown Python function]"
 FUNCTIONS = 200
 DEPTH = 40
 # How often one pass may run a function, so that a pass stays below a tenth of a second.
@@ -404,7 +406,9 @@ class Tree:
         chain = [f for f in map(_python_frame, stack.frames) if f]
         verdict.samples += stack.count
         verdict.python += stack.count if chain else 0
-        for name, line, file in chain:
+        unknown = UNKNOWN in stack.frames
+        verdict.unknown += stack.count if unknown else 0
+        for name, line, file in [f for f in chain if f[0] != UNKNOWN]:
             if file != FILE or lines is not None and line and (name, line) not in lines:
                 verdict.strange[f"{name} ({file}:{line})"] += stack.count
         for (caller, line, _), (callee, _, _) in zip(chain, chain[1:]):
@@ -412,28 +416,31 @@ class Tree:
                 verdict.impossible[f"{caller}:{line} -> {callee}"] += stack.count
         cut = any(f.startswith("[truncated") for f in stack.frames)
         if chain and chain[0][0] == "<module>":
-            verdict.whole += stack.count
-        elif chain and not cut:
+            verdict.whole += 0 if unknown else stack.count
+        elif chain and not cut and chain[0][0] != UNKNOWN:
             verdict.impossible[f"nothing -> {chain[0][0]}"] += stack.count
 
     def _may_call(self, caller, line, callee):
+        if UNKNOWN in (caller, callee):
+            return True         # it says itself that it is not known
         if line is None:
             return (caller, callee) in self._pairs
         return (caller, line, callee) in self._legal
 
 
 class Verdict:
-    """samples; python: those with frames of Python; whole: those from <module> on; impossible:
-    edges that cannot be; strange: (name, line) pairs that the program does not have. The latter two
-    count samples."""
+    """samples; python: those with frames of Python; whole: those from <module> on; unknown: those
+    with a frame that says that it is not known; impossible: edges that cannot be; strange: (name,
+    line) pairs that the program does not have. The latter two count samples."""
 
     def __init__(self):
-        self.samples = self.python = self.whole = 0
+        self.samples = self.python = self.whole = self.unknown = 0
         self.impossible = collections.Counter()
         self.strange = collections.Counter()
 
     def __str__(self):
         return (f"{self.samples} samples, {self.python} with Python frames, {self.whole} whole, "
+                f"{self.unknown} with a frame unknown, "
                 f"impossible: {dict(self.impossible.most_common(5))}, "
                 f"strange: {dict(self.strange.most_common(5))}")
 
@@ -443,7 +450,10 @@ def _identity(name, line):
 
 
 def _python_frame(text):
-    """(identity, line or None, file's name) of a frame that reads "qualname (dir/file.py:line)"."""
+    """(identity, line or None, file's name) of a frame that reads "qualname (dir/file.py:line)";
+    of one that is not known (UNKNOWN, None, None)."""
+    if text == UNKNOWN:
+        return UNKNOWN, None, None
     found = re.match(r"(.+) \((?:.*/)?([^/]+?)(?::(\d+))?\)$", text)
     if not found or not found[2].endswith((".py", ">")):
         return None

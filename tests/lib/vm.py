@@ -19,7 +19,8 @@ import subprocess
 import tempfile
 import time
 
-from rprof_e2e import ROOT, Failure, Result, Skip, expect, scratch
+from rprof_e2e import ROOT, Failure, Result, Skip, expect, note, scratch
+import vmpanic
 
 KERNELS = ["amd64-5.10", "amd64-6.1", "amd64-6.12", "amd64-7.2", "s390x-6.1", "s390x-6.12",
            "s390x-7.2"]
@@ -65,6 +66,7 @@ def file(arch, name):
 
 
 _made = set()
+_panics = vmpanic.Panics()
 
 
 def make(arch, *names):
@@ -90,6 +92,7 @@ class Machine:
         self.trouble = None     # the exception that it did not start by, or did not end well
         self.status = None      # of vm.sh, once it has ended
         self.parts = {}
+        self.boots = 0
         self._scenes = scenes
         self._skips = {}        # scene -> why it cannot be had
         self._options = list(options)
@@ -132,6 +135,10 @@ class Machine:
         except Exception as error:      # pylint: disable=broad-except; told by who waits for it
             self.trouble = error
             return
+        self._boot()
+
+    def _boot(self):
+        self.boots += 1
         self._files = [tempfile.TemporaryFile(dir=scratch()) for _ in range(2)]
         text = "\n".join([PRELUDE, *self._script, "part end"])
         self._process = subprocess.Popen(
@@ -145,6 +152,12 @@ class Machine:
             return False
         self.status = self._process.returncode
         out, err = [self._text(f) for f in self._files]
+        panic = vmpanic.find(out)
+        if _panics.may_boot_again(self.kernel, self.boots, panic):
+            note(f"{self.name}: WARNING: its kernel panicked at {panic.place} ({panic.why}), as the "
+                 f"emulator makes some do: booting it again ({self.boots} of {vmpanic.AGAIN})")
+            self._boot()
+            return False
         for chunk in out.split("\n==== ")[1:]:
             name, _, text = chunk.partition("\n")
             self.parts[name] = text
