@@ -19,6 +19,8 @@ struct rprof_code_map rprof_code SEC(".maps");
 struct rprof_threads_map rprof_threads SEC(".maps");
 struct rprof_pyscratch_map rprof_pyscratch SEC(".maps");
 struct rprof_ns_map rprof_ns SEC(".maps");
+struct rprof_ending_map rprof_ending SEC(".maps");
+struct rprof_ended_map rprof_ended SEC(".maps");
 struct rprof_counters_map rprof_counters SEC(".maps");
 struct rprof_scratch_map rprof_scratch SEC(".maps");
 

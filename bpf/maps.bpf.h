@@ -112,6 +112,22 @@ struct rprof_ns_map {
 	__type(value, struct rprof_ns);
 };
 
+/* signal_struct of followed processes whose last thread has ended -> tgid, until they are released. */
+struct rprof_ending_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RPROF_MAX_PROCS);
+	__type(key, u64);
+	__type(value, u32);
+};
+
+/* tgid of a released process -> the CPU time that it has used, ns. */
+struct rprof_ended_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RPROF_MAX_PROCS);
+	__type(key, u32);
+	__type(value, u64);
+};
+
 /* What each CPU counts. One element; level is the nesting of programs on this CPU now. */
 struct rprof_cpu {
 	u64 counters[RPROF_COUNT_MAX];
@@ -135,6 +151,8 @@ extern struct rprof_pythons_map rprof_pythons SEC(".maps");
 extern struct rprof_hints_map rprof_hints SEC(".maps");
 extern struct rprof_code_map rprof_code SEC(".maps");
 extern struct rprof_ns_map rprof_ns SEC(".maps");
+extern struct rprof_ending_map rprof_ending SEC(".maps");
+extern struct rprof_ended_map rprof_ended SEC(".maps");
 extern struct rprof_counters_map rprof_counters SEC(".maps");
 
 static __always_inline struct rprof_cpu *this_cpu(void)

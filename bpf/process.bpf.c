@@ -61,16 +61,21 @@ int rprof_exec(struct bpf_raw_tracepoint_args *ctx)
 static __always_inline bool process_ends(u64 pid_tgid, bool *sure)
 {
 	u64 signal = 0, task = bpf_get_current_task();
+	u32 tgid = pid_tgid >> 32;
 	int live = 1;
 
 	*sure = rprof_config.task_signal;
 	if (!*sure)
-		return pid_tgid >> 32 == (u32)pid_tgid;
+		return tgid == (u32)pid_tgid;
 	if (bpf_probe_read_kernel(&signal, sizeof(signal),
 				  (void *)(task + rprof_config.task_signal)) ||
-	    bpf_probe_read_kernel(&live, sizeof(live), (void *)(signal + rprof_config.signal_live)))
+	    bpf_probe_read_kernel(&live, sizeof(live),
+				  (void *)(signal + rprof_config.signal_live)) ||
+	    live)
 		return false;
-	return live == 0;
+	if (rprof_config.signal_runtime)
+		bpf_map_update_elem(&rprof_ending, &signal, &tgid, BPF_ANY);
+	return true;
 }
 
 /* Numbers of what ends may be others' at once: they are followed no more. */
@@ -91,6 +96,32 @@ int rprof_exit(struct bpf_raw_tracepoint_args *ctx)
 	send_space(tgid, proc->execs, 0, RPROF_SPACE_EXIT, BPF_RB_NO_WAKEUP);
 	if (sure)
 		bpf_map_delete_elem(&rprof_procs, &tgid);
+	return 0;
+}
+
+/*
+ * A task is given back. release_task() has added its time to what its process has used, the first
+ * thread's last (__exit_signal() in kernel/exit.c); its numbers are gone, but not its signal_struct.
+ */
+SEC("?raw_tp/sched_process_free")
+int rprof_free(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 task = ctx->args[0], signal = 0, ns = 0;
+	u32 pid = 0, tgid = 0, *ending;
+
+	if (bpf_probe_read_kernel(&pid, sizeof(pid), (void *)(task + rprof_config.task_pid)) ||
+	    bpf_probe_read_kernel(&tgid, sizeof(tgid), (void *)(task + rprof_config.task_tgid)) ||
+	    pid != tgid ||
+	    bpf_probe_read_kernel(&signal, sizeof(signal),
+				  (void *)(task + rprof_config.task_signal)))
+		return 0;
+	ending = bpf_map_lookup_elem(&rprof_ending, &signal);
+	if (!ending)
+		return 0;
+	tgid = *ending;
+	bpf_map_delete_elem(&rprof_ending, &signal);
+	if (!bpf_probe_read_kernel(&ns, sizeof(ns), (void *)(signal + rprof_config.signal_runtime)))
+		bpf_map_update_elem(&rprof_ended, &tgid, &ns, BPF_ANY);
 	return 0;
 }
 

@@ -33,6 +33,8 @@ struct suspect {
 };
 
 struct cputime {
+	struct cputime_source source;
+	struct cpu_clocks clocks;
 	struct event *events;
 	size_t n_events, cap_events;
 	struct suspect *suspects;
@@ -53,9 +55,13 @@ struct tasks {
 	size_t n, cap;
 };
 
-struct cputime *cputime_new(void)
+struct cputime *cputime_new(const struct cputime_source *source)
 {
-	return calloc(1, sizeof(struct cputime));
+	struct cputime *c = calloc(1, sizeof(*c));
+
+	if (c)
+		c->source = *source;
+	return c;
 }
 
 /* Close the events opened after the first @n. */
@@ -70,12 +76,14 @@ void cputime_free(struct cputime *c)
 	if (!c)
 		return;
 	close_from(c, 0);
+	cpu_clocks_fini(&c->clocks);
 	free(c->events);
 	free(c->suspects);
 	free(c);
 }
 
-static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool on_exec)
+/* A task-clock event. Return: its descriptor, or -errno. */
+static int open_event(struct cputime *c, __u32 tid, bool inherit, bool on_exec)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -86,6 +94,18 @@ static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool
 		.inherit_thread = inherit && !c->children && !c->no_inherit_thread, /* 5.13 */
 		.enable_on_exec = on_exec,
 	};
+	int fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0 && errno == EINVAL && attr.inherit_thread) {
+		c->no_inherit_thread = true;
+		c->unsure = true;
+		return open_event(c, tid, inherit, on_exec);
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool on_exec)
+{
 	struct event *events;
 	int fd;
 
@@ -93,14 +113,9 @@ static int add_event(struct cputime *c, __u32 pid, __u32 tid, bool inherit, bool
 	if (!events)
 		return -ENOMEM;
 	c->events = events;
-	fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0 && errno == EINVAL && attr.inherit_thread) {
-		c->no_inherit_thread = true;
-		c->unsure = true;
-		return add_event(c, pid, tid, inherit, on_exec);
-	}
+	fd = open_event(c, tid, inherit, on_exec);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	c->on_exec |= on_exec;
 	c->events[c->n_events++] = (struct event){ fd, pid };
 	return 0;
@@ -209,8 +224,21 @@ out:
 	return err;
 }
 
+/*
+ * What our own child uses before its exec is not to be counted, and its clock does not tell it apart:
+ * an event does, until that exec was seen.
+ */
+static int add_clock(struct cputime *c, __u32 pid, bool on_exec)
+{
+	int event = on_exec ? open_event(c, pid, true, true) : -1;
+
+	return on_exec && event < 0 ? event : cpu_clocks_add(&c->clocks, pid, event);
+}
+
 int cputime_add_process(struct cputime *c, __u32 pid, bool on_exec)
 {
+	if (c->source.ended && !c->children)
+		return add_clock(c, pid, on_exec);
 	return on_exec ? add_event(c, pid, pid, true, true) : add_roots(c, &pid, 1);
 }
 
@@ -256,6 +284,7 @@ int cputime_add_all(struct cputime *c)
 
 int cputime_start(struct cputime *c)
 {
+	cpu_clocks_start(&c->clocks);
 	for (size_t i = 0; i < c->n_events && !c->on_exec; i++)
 		if (ioctl(c->events[i].fd, PERF_EVENT_IOC_ENABLE, 0))
 			return -errno;
@@ -283,14 +312,25 @@ int cputime_read(struct cputime *c, __u64 *ns)
 	__u64 sum = 0;
 	int err;
 
-	if (!c->all) {
-		err = read_events(c, 0, ns);
-		if (!err)
-			*ns += c->lost_ns;
+	if (c->all) {
+		err = read_busy(&sum);
+		*ns = sum - c->busy_at_start;
 		return err;
 	}
-	err = read_busy(&sum);
-	*ns = sum - c->busy_at_start;
+	err = read_events(c, 0, &sum);
+	sum += c->lost_ns;
+	if (!err)
+		err = cpu_clocks_read(&c->clocks, &c->source, &sum);
+	*ns = sum;
+	return err;
+}
+
+int cputime_stop(struct cputime *c, __u64 *ns)
+{
+	int err = cputime_read(c, ns);
+
+	if (!err && !cpu_clocks_await(&c->clocks, &c->source, ns))
+		c->unsure = true;
 	return err;
 }
 
@@ -318,6 +358,7 @@ void cputime_on_exec(struct cputime *c, __u32 pid)
 {
 	struct suspect *grown, s = { .pid = pid };
 
+	cpu_clocks_on_exec(&c->clocks, pid);
 	/* What an inherited event has counted is in the sum of the one that it comes from. */
 	if (c->all || !has_event(c, pid) || read_clock(pid, &s.clock_ns) ||
 	    read_events(c, pid, &s.count_ns))

@@ -77,6 +77,8 @@ void kernel_offsets(struct rprof_config *c)
 		c->task_signal = 0;
 	c->task_pid = offset_of(&btf, "task_struct", "pid");
 	c->task_tgid = offset_of(&btf, "task_struct", "tgid");
+	if (c->task_signal && c->task_pid && c->task_tgid)
+		c->signal_runtime = offset_of(&btf, "signal_struct", "sum_sched_runtime");
 	c->task_start = offset_of(&btf, "task_struct", "start_time");
 	c->task_tp = thread_pointer(&btf);
 	c->task_faults = task_faults(&btf);

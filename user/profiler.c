@@ -120,6 +120,7 @@ static int open_session(struct profiler *p)
 		.ring_size = RING_SIZE,
 		.max_mappings = o->all ? MAPPINGS_ALL : MAPPINGS,
 		.forks = o->subprocesses,
+		.ends = !o->subprocesses && !o->all && !o->n_tids,
 		.filter = o->all    ? RPROF_FILTER_ALL :
 			  o->n_tids ? RPROF_FILTER_TID :
 				      RPROF_FILTER_TGID,
@@ -133,9 +134,18 @@ static int open_session(struct profiler *p)
 	return session_open(&config, &sink, &p->session);
 }
 
+static int ended_cpu(void *ctx, __u32 tgid, __u64 *ns)
+{
+	struct profiler *p = ctx;
+
+	return session_ended_cpu(p->session, tgid, ns);
+}
+
 static int make_analysis(struct profiler *p)
 {
 	const struct options *o = p->o;
+	const struct cputime_source source = { p,
+					       session_knows_ends(p->session) ? ended_cpu : NULL };
 	const struct analysis_config config = {
 		.session = p->session,
 		.all = o->all,
@@ -152,7 +162,7 @@ static int make_analysis(struct profiler *p)
 		.failed = sink_failed,
 	};
 
-	p->cputime = cputime_new();
+	p->cputime = cputime_new(&source);
 	if (!p->cputime) {
 		log_error("analysis: out of memory (free some, or raise this cgroup's limit)");
 		return -ENOMEM;
@@ -265,7 +275,7 @@ static int finish(struct profiler *p, __u64 elapsed_ns)
 
 	session_stop(p->session);
 	cputime_tick(p->cputime);
-	err = cputime_read(p->cputime, &p->account.cpu_ns);
+	err = cputime_stop(p->cputime, &p->account.cpu_ns);
 	if (err)
 		log_warn("CPU time of the followed threads: %s: \"expected\" is not known",
 			 strerror(-err));

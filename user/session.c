@@ -24,7 +24,7 @@
 
 struct session {
 	struct rprof_bpf *bpf;
-	struct bpf_link *exec_link, *exit_link, *fork_link;
+	struct bpf_link *exec_link, *exit_link, *fork_link, *free_link;
 	struct ring_buffer *ring;
 	struct tables *tables;
 	struct sampler *sampler;
@@ -33,7 +33,7 @@ struct session {
 	__u64 bad_records;
 	__u64 deadline_ns;	/* of the drain at hand */
 	struct bpf_program *clock;
-	bool follows_forks;
+	bool follows_forks, knows_ends;
 	__u64 *per_cpu;		/* scratch of session_counters() */
 	size_t per_cpu_stride;	/* in words */
 	int n_possible;
@@ -100,6 +100,10 @@ static int configure(struct session *s, const struct session_config *config)
 	if (ARCH_THREAD_POINTER_LATE)
 		c->flags |= RPROF_CONFIG_TP_LATE;
 	configure_processes(s, c, config->forks);
+	s->knows_ends = config->ends && c->signal_runtime;
+	if (!s->knows_ends)
+		c->signal_runtime = 0;
+	bpf_program__set_autoload(s->bpf->progs.rprof_free, s->knows_ends);
 	log_debug("user registers of samples in the kernel: %s",
 		  task_regs	? "bpf_task_pt_regs" :
 		  c->task_stack ? "from the top of the kernel stack" :
@@ -174,6 +178,8 @@ static int attach(struct session *s)
 		err = attach_tracepoint(s->bpf->progs.rprof_fork, &s->fork_link);
 	if (!err)
 		err = attach_tracepoint(s->bpf->progs.rprof_exit, &s->exit_link);
+	if (!err && s->knows_ends)
+		err = attach_tracepoint(s->bpf->progs.rprof_free, &s->free_link);
 	if (err)
 		return err;
 	s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.rprof_ring), on_record, s, NULL);
@@ -249,6 +255,7 @@ void session_free(struct session *s)
 	bpf_link__destroy(s->exec_link);
 	bpf_link__destroy(s->exit_link);
 	bpf_link__destroy(s->fork_link);
+	bpf_link__destroy(s->free_link);
 	ring_buffer__free(s->ring);
 	tables_free(s->tables);
 	rprof_bpf__destroy(s->bpf);
@@ -371,6 +378,20 @@ int session_set_python(struct session *s, __u32 tgid, const struct rprof_python 
 int session_set_hint(struct session *s, __u32 tid, const struct rprof_hint *hint)
 {
 	if (bpf_map_update_elem(bpf_map__fd(s->bpf->maps.rprof_hints), &tid, hint, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+bool session_knows_ends(const struct session *s)
+{
+	return s->knows_ends;
+}
+
+int session_ended_cpu(struct session *s, __u32 tgid, __u64 *ns)
+{
+	if (!s->knows_ends)
+		return -ENOTSUP;
+	if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.rprof_ended), &tgid, ns))
 		return -errno;
 	return 0;
 }

@@ -25,6 +25,7 @@ struct session_config {
 	__u32 ring_size;	/* bytes, a power of two */
 	__u32 max_mappings;	/* of all processes together */
 	bool forks;		/* follow what processes with RPROF_PROC_TREE start */
+	bool ends;		/* keep the CPU time of followed processes that are gone */
 };
 
 /* Where the records of the ring go; called from session_drain(). Records were checked. */
@@ -75,6 +76,14 @@ int session_set_python(struct session *s, __u32 tgid, const struct rprof_python 
  * it is. The oldest are forgotten first. Return: 0 or -errno.
  */
 int session_set_hint(struct session *s, __u32 tid, const struct rprof_hint *hint);
+
+/*
+ * session_ended_cpu() - the CPU time of all threads of a followed process that is no zombie any more.
+ * The kernel gives it back some time later than its number: a grace period of RCU, 10 to 100 ms.
+ * Return: 0; -ENOENT: not yet; -ENOTSUP: not asked for, or no BTF.
+ */
+int session_ended_cpu(struct session *s, __u32 tgid, __u64 *ns);
+bool session_knows_ends(const struct session *s);
 
 /* The keys of hash.h that this run has. */
 void session_hash_keys(const struct session *s, __u64 *seed, __u64 *key);

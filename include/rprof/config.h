@@ -50,6 +50,12 @@ struct rprof_config {
 	__u32 task_tp;			/* offset of the saved thread pointer, from task_struct; 0 */
 	__u32 task_start;		/* offset of task_struct.start_time; 0: unknown */
 	__u32 task_faults;		/* of task_struct.min_flt and, behind it, .maj_flt; 0: unknown */
+	/*
+	 * Of signal_struct.sum_sched_runtime, CPU time of threads that are released, ns; 0: unknown, or
+	 * nobody asks for it.
+	 */
+	__u32 signal_runtime;
+	__u32 reserved;
 };
 
 /* Bits of rprof_proc.flags. */
@@ -206,7 +212,7 @@ struct rprof_hint {
 	__u32 execs;			/* rprof_proc.execs of the image it was seen in */
 };
 
-_Static_assert(sizeof(struct rprof_config) == 96, "config layout");
+_Static_assert(sizeof(struct rprof_config) == 104, "config layout");
 _Static_assert(sizeof(struct rprof_python) == 144, "python layout");
 _Static_assert(sizeof(struct rprof_hint) == 16, "hint layout");
 _Static_assert(sizeof(struct rprof_ns) == 16, "ns layout");

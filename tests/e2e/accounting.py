@@ -103,7 +103,7 @@ def mixed_stacks(stacks, leaves):
     for stack in stacks:
         user = [f for f in stack.user() if not f.startswith("[")]
         for frame in stack.kernel():
-            call = re.match(r"__(?:x64|do|se)_sys_(\w+)", frame)
+            call = re.match(r"__(?:x64|s390x|do|se)_sys_(\w+)", frame)
             if call and user:
                 told += stack.count
                 own = "clock_gettime" if user[-1] == "thread_time" else leaves.get(user[-1])
@@ -231,7 +231,8 @@ def kernel_frames_follow_user_frames():
     process = workload(build("syscalls.c"))
     result = record("-p", process.pid, "-F", 999, "-d", 2, "--annotate", "--stats").ok()
     below = sum(s.count for s in result.stacks()
-                if "__x64_sys_getppid_[k]" in s.frames and s.user()[-1:] == ["ask_kernel"])
+                if re.search(r"\b__(?:x64|s390x)_sys_getppid\b", ";".join(s.kernel()))
+                and s.user()[-1:] == ["ask_kernel"])
     note(f"{below} of {total(result.stacks())} samples in getppid below ask_kernel")
     expect(below, "no sample in the system call below its caller")
     for stack in result.stacks():

@@ -32,6 +32,7 @@ static const struct {
 	{ "rprof_exec", 400 },
 	{ "rprof_exit", 400 },
 	{ "rprof_fork", 400 },
+	{ "rprof_free", 400 },
 	/* Attached nowhere. */
 	{ "rprof_set_table", 100 },
 	{ "rprof_find_ns", 100 },
