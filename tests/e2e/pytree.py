@@ -15,7 +15,8 @@ import pythons
 import pytree
 
 FREQUENCY = 20000
-MANY = ("debian-3.11", "debian-3.13", "debian-3.14", "debian-3.15", "ft-3.14", "ft-3.15")
+MANY = ("debian-3.11", "debian-3.13", "debian-3.14", "debian-3.15", "ft-3.13", "ft-3.14",
+        "ft-3.15")
 SEED = int(os.environ.get("RPROF_SEED", "7"))
 
 
