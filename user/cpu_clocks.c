@@ -2,20 +2,21 @@
 #include "cpu_clocks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "array.h"
 #include "monotonic.h"
+#include "proc.h"
 
 #define AWAIT_NS 1000000000ULL
 #define AWAIT_STEP_NS 2000000
 
 struct cpu_clock {
 	__u32 pid;
-	int pidfd;		/* its number may be given out again: this says which one is meant */
+	int proc_dir;		/* its number may be given out again: this says which one is meant */
 	int event;		/* counts until its first exec was seen, and from that exec on; -1 */
 	__u64 base_ns;		/* what is not ours */
 	__u64 last_ns;
@@ -27,7 +28,8 @@ static void close_clock(struct cpu_clock *c)
 {
 	if (c->event >= 0)
 		close(c->event);
-	close(c->pidfd);
+	if (c->proc_dir >= 0)
+		close(c->proc_dir);
 }
 
 void cpu_clocks_fini(struct cpu_clocks *cs)
@@ -46,8 +48,8 @@ static int read_clock(const struct cpu_clock *c, __u64 *ns)
 
 	if (clock_getcpuclockid(c->pid, &clock) || clock_gettime(clock, &ts))
 		return -ESRCH;
-	/* Was that it, and not the next owner of its number? A zombie can be signalled. */
-	if (syscall(SYS_pidfd_send_signal, c->pidfd, 0, NULL, 0))
+	/* Was that it, and not the next owner of its number? A zombie has all its files. */
+	if (faccessat(c->proc_dir, "stat", F_OK, 0))
 		return -ESRCH;
 	*ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 	return 0;
@@ -66,9 +68,9 @@ int cpu_clocks_add(struct cpu_clocks *cs, __u32 pid, int event)
 	grown = array_grow(cs->items, &cs->cap, cs->n + 1, sizeof(*grown));
 	if (grown)
 		cs->items = grown;
-	c.pidfd = syscall(SYS_pidfd_open, pid, 0);
-	if (c.pidfd < 0)
-		err = -errno;
+	c.proc_dir = proc_open(pid);
+	if (c.proc_dir < 0)
+		err = c.proc_dir;
 	else if (event < 0)
 		err = read_clock(&c, &c.base_ns);
 	if (!grown)
