@@ -3,10 +3,10 @@
 """What being profiled costs a Python of 200 threads, at 200 Hz (issue 4, acceptance 6).
 
 Pairs of spans of time, one with the profiler and one without, in turns with null pairs, which have
-none in either: ratios of what the same process did in them. The slow-down must be below 1 %, or no
-more than null pairs differ. Two ratios are taken: work per second of time, and work per second of
-the target's CPU time, which others on the machine disturb less. Where null pairs differ by more than
-5 %, nothing is said: a quiet machine is needed.
+none in either: ratios of what the same process did in them. The slow-down (the median) must be below
+1 %, or less than what three of four null pairs differ by. Two ratios are taken: work per second of
+time, and work per second of the target's CPU time, which others on the machine disturb less. Where
+these differ by more than 5 %, nothing is said: a quiet machine is needed.
 
 RPROF_PAIRS, RPROF_SPAN: pairs of each kind (9), seconds of a span (2).
 """
@@ -111,16 +111,17 @@ def measure(target):
 
 
 def judge(what, pairs, nulls):
-    """Whether it could be judged. A pair's median against how far null pairs are from no change."""
+    """Whether it could be judged. A few null pairs are far off on any machine: they say nothing."""
     slow_down = statistics.median(pairs)
-    spread = statistics.median(map(abs, nulls))
+    spread = statistics.quantiles(map(abs, nulls))[2]
     note(f"by {what}: slower by {100 * slow_down:+.2f} %; null pairs differ by "
-         f"{100 * spread:.2f} %, at most {100 * max(map(abs, nulls)):.2f} %")
+         f"{100 * statistics.median(map(abs, nulls)):.2f} %, three of four by at most "
+         f"{100 * spread:.2f} %")
     note(f"  pairs {' '.join(f'{100 * p:+.1f}' for p in pairs)}; "
          f"null pairs {' '.join(f'{100 * n:+.1f}' for n in nulls)}")
     if spread > TOO_NOISY:
         return False
-    expect(slow_down < max(ALLOWED, *map(abs, nulls)), f"slower by {100 * slow_down:.2f} %")
+    expect(slow_down < max(ALLOWED, spread), f"slower by {100 * slow_down:.2f} %")
     return True
 
 
@@ -132,7 +133,7 @@ def profiling_costs_the_target_less_than_a_percent(interpreter):
     judged = [judge(what, [p[i] for p in pairs], [n[i] for n in nulls])
               for i, what in enumerate(("time", "CPU time"))]
     if not any(judged):
-        raise Skip("this machine is too busy: null pairs differ by more than 5 %")
+        raise Skip("this machine is too busy: of the null pairs a quarter differs by more than 5 %")
 
 
 if __name__ == "__main__":
