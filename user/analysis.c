@@ -23,6 +23,7 @@
 #include "resolve.h"
 #include "session.h"
 #include "spaces.h"
+#include "wholes.h"
 
 #define RECENT_SIZE (8u << 20)	/* of records of stacks, 16,000 of them */
 #define CUT_SIZE (4u << 20)	/* of those that could not be read to their ends */
@@ -250,29 +251,19 @@ static int count_sample(struct analysis *a, const struct rprof_sample *s)
 	return profile_add_sample(a->profile, s->stack, s->tid, s->value);
 }
 
-/* The sample of the whole stack, if there is one, in @whole: above a cut it may be another each time. */
-static const struct rprof_sample *complete(struct analysis *a, const struct rprof_sample *s,
-					   struct rprof_sample *whole)
+static void take_whole(void *ctx, const struct rprof_stack *s)
 {
-	struct rprof_stack *cut = recent_find(a->cut, s->stack);
-	const struct rprof_stack *stack;
+	analysis_stack(ctx, s);
+}
 
-	if (!cut) {
-		completer_pass(a->completer, s->tid);
-		return s;
-	}
-	cut->time_ns = s->time_ns;
-	stack = completer_complete(a->completer, s, cut, processes_space(a->processes, cut));
-	if (!stack)
-		return s;
-	analysis_stack(a, stack);
-	*whole = *s;
-	whole->stack = stack->stack;
-	return whole;
+static struct wholes wholes_of(struct analysis *a)
+{
+	return (struct wholes){ a->completer, a->cut, a->profile, a->processes, a, take_whole };
 }
 
 void analysis_sample(struct analysis *a, const struct rprof_sample *s)
 {
+	const struct wholes wholes = wholes_of(a);
 	struct rprof_sample whole;
 	int err;
 
@@ -280,8 +271,9 @@ void analysis_sample(struct analysis *a, const struct rprof_sample *s)
 		err = profile_add_sample(a->profile, s->stack, s->tid, s->value);
 	} else {
 		processes_advance(a->processes, s->time_ns);
-		s = complete(a, s, &whole);
+		s = wholes_sample(&wholes, s, &whole);
 		err = count_sample(a, s);
+		wholes_move_late(&wholes, s->time_ns);
 	}
 	if (!err)
 		a->received++;

@@ -7,19 +7,22 @@
  * unread one: returning to it reads its words, and whatever takes its place writes them. That access
  * faults, since the page was not accessible when the sample was taken. So one of these is asked for:
  *
- * 1. The thread has had no page fault from the sample until after the reading: the kernel counts
- *    them, for each thread. Nothing above the boundary has changed in between. (Not excluded by this:
- *    another thread, or the kernel for one, has accessed that page meanwhile, which then does not fault
- *    any more, and the thread went there and is back in an equal frame; generators' frames share pages
- *    with other objects. And code objects are told apart last: that of a frame may be a new one.)
- * 2. Where reading an aged page does not make it accessible (ARCH_PAGES_AGE): the next sample, taken
- *    after the reading, stopped at the same frame: at both times, so in between, the page was not
- *    accessed. Samples of a thread that follow one another and stop at the same frame are one run,
- *    of one tail. What remains is a page that was accessed and has aged again between two of them:
- *    so they must be near to each other, and in a long run the tail is read again now and then, and
- *    must be the same.
+ * 1. The thread has had no page fault from the sample until after the reading, or, where reading an
+ *    aged page does not make it accessible (ARCH_PAGES_AGE), from a sample before the reading until
+ *    this one after it: the kernel counts them, for each thread. Nothing above the boundary has
+ *    changed in between. (Not excluded by this: another thread, or the kernel for one, has accessed
+ *    that page meanwhile, which then does not fault any more, and the thread went there and is back
+ *    in an equal frame; generators' frames share pages with other objects. So in a long run the tail
+ *    is read again now and then. And code objects are told apart last: that of a frame may be a new
+ *    one.)
+ * 2. ARCH_PAGES_AGE: it lies between two readings of the same tail, and from before the first one
+ *    until after the second one all samples of the thread stopped at the same frame, near to each
+ *    other: a run. At each of them the page was not accessible, so it was not accessed in between,
+ *    unless it has aged again before the next one; and that once to a change of the tail and once
+ *    back.
  *
- * The first sample of a run that has 2. alone stays cut, and is counted.
+ * What 2. is to prove is counted as cut, and told of when it is proven (completer_late()): where the
+ * ring is drained late, a reading is seconds younger than the samples that it is for.
  */
 #include "complete.h"
 
@@ -29,16 +32,14 @@
 #include <string.h>
 
 #include "arch.h"
-#include "array.h"
-#include "complete_parts.h"
-#include "idmap.h"
+#include "complete_runs.h"
 #include "monotonic.h"
 #include "proc.h"
 #include "rprof/hash.h"
 
-#define GAP_NS 250000000ULL	/* between samples of one run */
-#define AGAIN_NS 500000000ULL	/* after which a tail is read again */
-#define MAX_RUNS 4096u
+#define AGAIN_NS 500000000ULL	/* after which a tail is read again, */
+#define SOON_NS 100000000ULL	/* or if the thread had page faults since; */
+#define PAUSE 4			/* but no sooner than so many times what the last reading took */
 
 #define READING_NS                                                                                 \
 	100000000ULL /* for one reading; a process that does not answer may take longer */
@@ -50,28 +51,18 @@
 #define PROCESS_NS 3000000000ULL
 #define ALL_NS 5000000000ULL
 
-/* Samples of one thread that stopped at the same frames. */
-struct run {
-	__u32 tid, tgid, space;
-	bool proven;
-	__u64 native_next, python_next; /* 0: that part was whole */
-	__u64 last_ns;		/* time of the last sample */
-	__u64 began_ns;		/* when the reading began, */
-	__u64 read_ns;		/* and was over */
-	__u32 faults_before;	/* of the thread, when it began, */
-	__u32 faults;		/* and when it was over */
-	struct complete_tail *tail;
-	__u64 hash;		/* of the tail */
-};
-
 struct completer {
 	struct completer_config config;
-	struct run *runs;
-	size_t n, cap;
-	struct idmap by_tid;
+	struct complete_runs runs;
+	struct completer_late *late; /* proven by the last sample, and not told of yet, */
+	size_t n_late;
+	struct complete_tail *late_tail; /* whose tail this is */
+	__u64 late_hash;
 	struct idmap spent;	/* tgid -> us in this period */
 	__u64 period_ns, spent_ns;
 	__u64 read_ns;		/* when the last reading was over, of whatever thread */
+	__u64 brought_ns;	/* and when one was over that may have made pages accessible */
+	bool brought;		/* the one at hand has, of the first unread frames */
 	struct completer_stats stats;
 	struct complete_memory memory;
 	struct complete_tail *read; /* room for the longest one, being read */
@@ -84,9 +75,12 @@ struct completer {
 const char *complete_why_name(enum complete_why why)
 {
 	static const char *const names[COMPLETE_WHYS] = {
-		[COMPLETE_NO_LINK] = "no link in memory", [COMPLETE_BUDGET] = "no time",
-		[COMPLETE_GONE] = "not readable",	  [COMPLETE_CHANGED] = "changed meanwhile",
+		[COMPLETE_NO_LINK] = "no link in memory",
+		[COMPLETE_BUDGET] = "no time",
+		[COMPLETE_GONE] = "not readable",
+		[COMPLETE_CHANGED] = "changed meanwhile",
 		[COMPLETE_UNPROVEN] = "not proven",
+		[COMPLETE_CROWDED] = "too many wait for proof",
 	};
 
 	return names[why];
@@ -131,7 +125,11 @@ struct completer *completer_new(const struct completer_config *config)
 		c->config.reading_ns = READING_NS;
 	if (!c->config.faults)
 		c->config.faults = proc_faults;
-	idmap_init(&c->by_tid);
+	if (!c->config.absent)
+		c->config.absent = complete_absent;
+	if (!c->config.now)
+		c->config.now = monotonic_ns;
+	complete_runs_init(&c->runs);
 	idmap_init(&c->spent);
 	return c;
 }
@@ -140,72 +138,25 @@ void completer_free(struct completer *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->n; i++)
-		free(c->runs[i].tail);
-	free(c->runs);
+	complete_runs_fini(&c->runs);
+	free(c->late);
+	free(c->late_tail);
 	free(c->read);
-	idmap_fini(&c->by_tid);
 	idmap_fini(&c->spent);
 	free(c);
 }
 
-static struct run *find(const struct completer *c, __u32 tid)
-{
-	__u32 i;
-
-	return idmap_find(&c->by_tid, tid, 0, &i) ? &c->runs[i] : NULL;
-}
-
-static void drop(struct completer *c, struct run *run)
-{
-	const size_t i = (size_t)(run - c->runs);
-
-	free(run->tail);
-	idmap_remove(&c->by_tid, run->tid, 0);
-	*run = c->runs[--c->n];
-	if (i < c->n)
-		idmap_put(&c->by_tid, run->tid, 0, (__u32)i);
-}
-
-/* A new, empty run of @tid; NULL: no memory. */
-static struct run *add(struct completer *c, __u32 tid)
-{
-	struct run *grown;
-
-	/* One that ended without a word. */
-	if (c->n == MAX_RUNS) {
-		size_t oldest = 0;
-
-		for (size_t i = 1; i < c->n; i++) {
-			if (c->runs[i].last_ns < c->runs[oldest].last_ns)
-				oldest = i;
-		}
-		drop(c, &c->runs[oldest]);
-	}
-	grown = array_grow(c->runs, &c->cap, c->n + 1, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	c->runs = grown;
-	if (idmap_put(&c->by_tid, tid, 0, (__u32)c->n))
-		return NULL;
-	grown[c->n] = (struct run){ .tid = tid };
-	return &grown[c->n++];
-}
-
 void completer_pass(struct completer *c, __u32 tid)
 {
-	struct run *run = c->n ? find(c, tid) : NULL;
+	struct complete_run *run = complete_runs_find(&c->runs, tid);
 
 	if (run)
-		drop(c, run);
+		complete_runs_drop(&c->runs, run);
 }
 
 void completer_forget(struct completer *c, __u32 tgid)
 {
-	for (size_t i = c->n; i--;) {
-		if (c->runs[i].tgid == tgid)
-			drop(c, &c->runs[i]);
-	}
+	complete_runs_forget(&c->runs, tgid);
 }
 
 bool completer_wants(const struct rprof_stack *s)
@@ -236,7 +187,7 @@ static __u64 deadline(struct completer *c, __u32 tgid, __u64 now)
 
 static void spend(struct completer *c, __u32 tgid, __u64 since)
 {
-	const __u64 ns = monotonic_ns() - since;
+	const __u64 ns = c->config.now() - since;
 	__u32 us = 0;
 
 	c->stats.readings++;
@@ -279,9 +230,9 @@ static bool may_be_unlinked(const struct complete_edge *e, const struct rprof_py
 }
 
 /*
- * Where reading a page makes it accessible, to the thread as well (swapped out, not mapped yet), what
- * is read after it is not proven by the count of faults. So the first unread frames are read last, and
- * nothing after them.
+ * Where reading a page makes it accessible, to the thread as well (swapped out, not mapped yet; or
+ * !ARCH_PAGES_AGE, where those are all), what is read after it is not proven by the count of faults,
+ * nor by a sample that comes later. So the first unread frames are read last, and nothing after them.
  */
 static void read_pages(struct completer *c, const struct complete_edge *e,
 		       const struct rprof_python *p)
@@ -299,7 +250,8 @@ static void read_pages(struct completer *c, const struct complete_edge *e,
 		complete_memory_read(&c->memory, e->native_next, frame, ARCH_CHAIN_RA + 8, 1);
 	if (e->python)
 		complete_memory_read(&c->memory, e->python_next, frame, p->f_read, -1);
-	c->memory.closed = !ARCH_PAGES_AGE;
+	c->brought = c->memory.brought;
+	c->memory.closed = !ARCH_PAGES_AGE || c->brought;
 	complete_memory_open(&c->memory);
 }
 
@@ -318,7 +270,8 @@ static int read_tail(struct completer *c, const struct rprof_stack *stack,
 	p = c->config.offsets(c->config.ctx, stack->tgid, &memory);
 	if (e->python && (!p || p->f_read > 128 || may_be_unlinked(e, p)))
 		return 1 + COMPLETE_NO_LINK;
-	complete_memory_begin(&c->memory, &memory, until);
+	complete_memory_begin(&c->memory, &memory, stack->tgid,
+			      ARCH_PAGES_AGE ? c->config.absent : NULL, until);
 	memset(t, 0, sizeof(*t));
 	read_pages(c, e, p);
 	if (e->native)
@@ -343,90 +296,63 @@ static __u64 hash_tail(const struct completer *c, const struct complete_tail *t)
 	return h;
 }
 
-static bool is_same_tail(const struct run *run, const struct complete_tail *t)
-{
-	const size_t size = complete_tail_size(t);
-
-	return complete_tail_size(run->tail) == size && !memcmp(run->tail, t, size);
-}
-
 /* What was read is the tail of @run. Return: false: no memory. */
-static bool keep_tail(struct completer *c, struct run *run)
+static bool keep_tail(struct completer *c, struct complete_run *run)
 {
 	const struct complete_tail *t = c->read;
 	const size_t size = complete_tail_size(t);
+	struct complete_tail *copy;
 
-	if (!run->tail || !is_same_tail(run, t)) {
-		struct complete_tail *copy = malloc(size);
-
-		if (!copy)
-			return false;
-		memcpy(copy, t, size);
-		free(run->tail);
-		run->tail = copy;
-		run->hash = hash_tail(c, t);
-	}
+	if (run->tail && complete_tail_size(run->tail) == size && !memcmp(run->tail, t, size))
+		return true;
+	copy = malloc(size);
+	if (!copy)
+		return false;
+	memcpy(copy, t, size);
+	free(run->tail);
+	run->tail = copy;
+	run->hash = hash_tail(c, t);
+	/* What waits lies before a change. */
+	run->anchor_ns = 0;
+	complete_run_let_go(&c->runs, run);
 	return true;
 }
 
-static bool goes_on(const struct run *run, const struct rprof_sample *s,
-		    const struct rprof_stack *stack, const struct complete_edge *e)
+/* Has the thread not accessed the page of the first unread frame between @s and the reading? */
+static bool has_not_faulted(const struct completer *c, struct complete_run *run,
+			    const struct rprof_sample *s)
 {
-	return run->tgid == stack->tgid && run->space == stack->space &&
-	       run->native_next == e->native_next && run->python_next == e->python_next &&
-	       s->time_ns >= run->last_ns && s->time_ns - run->last_ns <= GAP_NS;
-}
-
-/* The page cannot have been accessed between @s and the end of the reading. */
-static bool has_not_faulted(const struct run *run, const struct rprof_sample *s)
-{
-	if (!s->faults || s->faults != run->faults)
+	if (!run->tail || !s->faults || s->faults != run->faults)
 		return false;
-	/* Taken while it was read: what was read before is to be of the same time. */
-	return s->time_ns <= run->began_ns ||
-	       (s->time_ns <= run->read_ns && run->faults_before == run->faults);
+	/* Not while it was read, either. */
+	if (s->time_ns > run->began_ns && run->faults_before != run->faults)
+		return false;
+	if (s->time_ns > run->read_ns)
+		return ARCH_PAGES_AGE && run->seen && c->brought_ns < run->began_ns;
+	run->seen |= s->time_ns <= run->began_ns;
+	return true;
 }
 
-static bool wants_reading(const struct run *run, const struct rprof_sample *s, __u64 now)
+static bool wants_reading(const struct complete_run *run, const struct rprof_sample *s)
 {
+	const bool faulted = !s->faults || s->faults != run->faults;
+	const __u64 pause = faulted ? SOON_NS : AGAIN_NS, took = run->read_ns - run->began_ns;
+
 	if (!run->tail)
 		return true;
-	return ARCH_PAGES_AGE ? now - run->read_ns > AGAIN_NS : s->time_ns > run->read_ns;
+	/* The last one is still to be passed. */
+	if (s->time_ns <= run->read_ns)
+		return false;
+	/* A machine that is slow at it is to have time for it all along. */
+	return !ARCH_PAGES_AGE || run->brought ||
+	       s->time_ns - run->read_ns > (pause > took * PAUSE ? pause : took * PAUSE);
 }
 
-/* The run that @s belongs to, a new one if it begins one. */
-static struct run *run_of(struct completer *c, const struct rprof_sample *s,
-			  const struct rprof_stack *stack, const struct complete_edge *e)
-{
-	struct run *run = find(c, s->tid);
-
-	if (run && !goes_on(run, s, stack, e)) {
-		drop(c, run);
-		run = NULL;
-	}
-	if (!run) {
-		run = add(c, s->tid);
-		if (!run)
-			return NULL;
-		run->tgid = stack->tgid;
-		run->space = stack->space;
-		run->native_next = e->native_next;
-		run->python_next = e->python_next;
-	} else if (ARCH_PAGES_AGE && run->tail && s->time_ns > run->read_ns) {
-		run->proven = true;
-	}
-	run->last_ns = s->time_ns;
-	return run;
-}
-
-/*
- * Read the tail of @run, for the first time or again. Return: 0, or 1 + enum complete_why: of a run
- * that is proven the old tail still counts for this sample, but for CHANGED by what was read.
- */
-static int read_run(struct completer *c, struct run *run, const struct rprof_stack *stack,
+/* Read the tail of @run, for the first time or again. Return: 0, or 1 + enum complete_why. */
+static int read_run(struct completer *c, struct complete_run *run, const struct rprof_stack *stack,
 		    const struct complete_edge *e, const struct space *space)
 {
-	const __u64 now = monotonic_ns();
+	const __u64 now = c->config.now();
 	__u32 before, faults;
 	int why;
 
@@ -437,29 +363,103 @@ static int read_run(struct completer *c, struct run *run, const struct rprof_sta
 	if (why == 1 + COMPLETE_BUDGET && !c->memory.late)
 		return why;
 	faults = c->config.faults(run->tgid, run->tid);
-	c->read_ns = monotonic_ns();
+	c->read_ns = c->config.now();
+	if (!ARCH_PAGES_AGE || c->memory.brought)
+		c->brought_ns = c->read_ns;
 	spend(c, run->tgid, now);
 	if (why)
 		return why;
-	run->began_ns = now;
-	run->faults_before = before;
-	run->faults = faults;
-	if (run->proven && !is_same_tail(run, c->read)) {
-		run->proven = false;
-		return 1 + COMPLETE_CHANGED;
-	}
 	if (!keep_tail(c, run))
 		return 1 + COMPLETE_GONE;
+	run->began_ns = now;
 	run->read_ns = c->read_ns;
+	run->faults_before = before;
+	run->faults = faults;
+	run->brought = c->brought;
+	run->seen = run->passed = false;
+	if (!run->anchor_ns)
+		run->anchor_ns = run->read_ns;
 	return 0;
 }
 
-static const struct rprof_stack *fail(struct completer *c, struct run *run, int why)
+static const struct rprof_stack *fail(struct completer *c, struct complete_run *run, int why)
 {
 	c->stats.failed[why - 1]++;
 	if (run)
-		drop(c, run);
+		complete_runs_drop(&c->runs, run);
 	return NULL;
+}
+
+/* @s comes after the last reading of @run: all that waits lies between two of its readings. */
+static void pass_reading(struct completer *c, struct complete_run *run)
+{
+	const size_t size = complete_tail_size(run->tail);
+	struct complete_tail *tail;
+
+	run->passed = true;
+	if (!run->n_held)
+		return;
+	tail = malloc(size);
+	if (!tail) {
+		complete_run_let_go(&c->runs, run);
+		return;
+	}
+	memcpy(tail, run->tail, size);
+	free(c->late);
+	free(c->late_tail);
+	c->late_tail = tail;
+	c->late_hash = run->hash;
+	c->late = run->held;
+	c->n_late = run->n_held;
+	complete_run_let_go(&c->runs, run);
+	run->held = NULL;
+	run->cap_held = 0;
+}
+
+bool completer_late(struct completer *c, struct completer_late *out)
+{
+	if (!c->n_late)
+		return false;
+	*out = c->late[--c->n_late];
+	return true;
+}
+
+static const struct rprof_stack *make_whole(struct completer *c, const struct rprof_stack *stack,
+					    const struct complete_edge *e,
+					    struct complete_tail *tail, __u64 hash)
+{
+	const __u64 key = c->config.hash_key;
+
+	complete_record(stack, e, tail, rprof_mix(rprof_mix(hash, stack->stack, key), hash, key),
+			&c->out.stack);
+	return &c->out.stack;
+}
+
+const struct rprof_stack *completer_late_stack(struct completer *c, const struct rprof_stack *stack)
+{
+	struct complete_edge e;
+
+	if (!complete_edge_of(stack, &e))
+		return NULL;
+	return make_whole(c, stack, &e, c->late_tail, c->late_hash);
+}
+
+void completer_late_done(struct completer *c, const struct completer_late *late)
+{
+	c->stats.completed += late->n;
+	c->stats.failed[COMPLETE_UNPROVEN] -= late->n;
+}
+
+/* Nothing proves @s now; perhaps later. */
+static const struct rprof_stack *leave(struct completer *c, struct complete_run *run,
+				       const struct rprof_sample *s)
+{
+	const bool may_wait = ARCH_PAGES_AGE && run->tail && s->time_ns > run->anchor_ns &&
+			      !run->brought;
+
+	if (may_wait && !complete_run_hold(&c->runs, run, s))
+		return fail(c, NULL, 1 + COMPLETE_CROWDED);
+	return fail(c, NULL, 1 + COMPLETE_UNPROVEN);
 }
 
 const struct rprof_stack *completer_complete(struct completer *c, const struct rprof_sample *s,
@@ -467,35 +467,30 @@ const struct rprof_stack *completer_complete(struct completer *c, const struct r
 					     const struct space *space)
 {
 	struct complete_edge e;
-	struct run *run;
-	int why = 0;
+	struct complete_run *run;
+	int err, why;
 
+	c->n_late = 0;
 	if (!complete_edge_of(stack, &e))
 		return fail(c, NULL, 1 + COMPLETE_NO_LINK);
-	run = run_of(c, s, stack, &e);
-	if (!run)
-		return fail(c, NULL, 1 + COMPLETE_GONE);
-	if (wants_reading(run, s, monotonic_ns())) {
+	err = complete_runs_take(&c->runs, s, stack, &e, &run);
+	if (err)
+		return fail(c, NULL, 1 + (err == -EAGAIN ? COMPLETE_UNPROVEN : COMPLETE_GONE));
+	if (run->tail && !run->passed && s->time_ns > run->read_ns)
+		pass_reading(c, run);
+	if (wants_reading(run, s)) {
 		/* A reading since may have made its pages accessible. */
-		if (!ARCH_PAGES_AGE && s->time_ns <= c->read_ns)
+		if (s->time_ns <= c->brought_ns)
 			return fail(c, run, 1 + COMPLETE_UNPROVEN);
 		why = read_run(c, run, stack, &e, space);
-		/* Of a run that is proven this one was still, even if the thread has moved on since. */
-		if (why && !(ARCH_PAGES_AGE && run->proven))
+		/* Without time for it, the one before may still do. */
+		if (why && (why != 1 + COMPLETE_BUDGET || !run->tail || !ARCH_PAGES_AGE))
 			return fail(c, run, why);
 	}
-	if (has_not_faulted(run, s))
-		run->proven = true;
-	else if (!ARCH_PAGES_AGE || !run->proven)
-		return fail(c, NULL, 1 + COMPLETE_UNPROVEN);
-	complete_record(stack, &e, run->tail,
-			rprof_mix(rprof_mix(run->hash, stack->stack, c->config.hash_key), run->hash,
-				  c->config.hash_key),
-			&c->out.stack);
+	if (!has_not_faulted(c, run, s))
+		return leave(c, run, s);
 	c->stats.completed++;
-	if (why && why != 1 + COMPLETE_BUDGET)
-		drop(c, run);
-	return &c->out.stack;
+	return make_whole(c, stack, &e, run->tail, run->hash);
 }
 
 void completer_stats(const struct completer *c, struct completer_stats *out)

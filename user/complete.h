@@ -27,6 +27,9 @@ struct completer_config {
 	/* For tests: page faults of a thread so far, + 1; 0: not known. NULL: as /proc has it */
 	__u32 (*faults)(__u32 tgid, __u32 tid);
 	__u64 reading_ns;		/* at most for one reading; 0: 100 ms */
+	/* For tests; NULL: monotonic_ns(), and complete_absent() */
+	__u64 (*now)(void);
+	__u64 (*absent)(__u32 tgid, __u64 page, size_t n);
 };
 
 struct completer *completer_new(const struct completer_config *config); /* NULL: no memory */
@@ -42,13 +45,30 @@ bool completer_wants(const struct rprof_stack *s);
  * @space: the mappings of its process then; NULL: not known
  *
  * To be called at once, and for all samples of a thread in order: of those whose stacks are whole it
- * is told by completer_pass().
+ * is told by completer_pass(). Then completer_late() is to be asked.
  * Return: a STACK record of its own id, valid until the next call; NULL: it stays as it is, counted.
  */
 const struct rprof_stack *completer_complete(struct completer *c, const struct rprof_sample *s,
 					     const struct rprof_stack *stack,
 					     const struct space *space);
 void completer_pass(struct completer *c, __u32 tid);
+
+/*
+ * completer_late() - samples that were left as they are, and are proven by the one of the last call.
+ * To be asked for until there are no more. What is let go meanwhile is never told of.
+ */
+struct completer_late {
+	__u64 stack;			/* their STACK, */
+	__u64 value;			/* the sum of their values, */
+	__u32 tid;
+	__u32 n;			/* and how many they are */
+};
+bool completer_late(struct completer *c, struct completer_late *out);
+/* The whole stack of these, as from completer_complete(); NULL: @stack lacks nothing. */
+const struct rprof_stack *completer_late_stack(struct completer *c,
+					       const struct rprof_stack *stack);
+/* They count for it now. */
+void completer_late_done(struct completer *c, const struct completer_late *late);
 
 /* The process has ended, or has another image. */
 void completer_forget(struct completer *c, __u32 tgid);
@@ -60,6 +80,7 @@ enum complete_why {
 	COMPLETE_GONE,		/* not to be read, or not to its end */
 	COMPLETE_CHANGED,	/* the frame that links to it is another by now */
 	COMPLETE_UNPROVEN,	/* the thread may have been there since */
+	COMPLETE_CROWDED,	/* it might have been proven later, but too many wait for that */
 	COMPLETE_WHYS
 };
 const char *complete_why_name(enum complete_why why);

@@ -23,17 +23,28 @@ struct space;
 /* Memory of one process, for one reading, by pages: stacks are dense. */
 struct complete_memory {
 	struct python_memory source;
+	__u32 tgid;
+	__u64 (*absent)(__u32 tgid, __u64 page, size_t n);
 	__u64 deadline_ns;
 	bool late;		/* it was reached: nothing more is read */
 	bool closed;		/* nothing but what was read already */
+	bool brought;		/* some of what was read had not been in memory */
 	size_t ahead;		/* pages of one request */
 	size_t n;		/* pages read so far; the last COMPLETE_PAGES are here */
 	__u64 addrs[COMPLETE_PAGES];
 	__u8 bytes[COMPLETE_PAGES][COMPLETE_PAGE];
 };
 
+/*
+ * Which of @n pages, at most 64, from @page on are not in memory: a bit for each, the first one's the
+ * lowest. All, where that cannot be known. Reading such a page makes it accessible, on any machine.
+ */
+typedef __u64 complete_absent_fn(__u32 tgid, __u64 page, size_t n);
+__u64 complete_absent(__u32 tgid, __u64 page, size_t n); /* by /proc/TGID/pagemap */
+
+/* @absent: NULL: that is not asked for */
 void complete_memory_begin(struct complete_memory *m, const struct python_memory *source,
-			   __u64 deadline_ns);
+			   __u32 tgid, complete_absent_fn *absent, __u64 deadline_ns);
 /*
  * Read the pages beyond those of [@addr, @addr + @len), in the direction @ahead, as far as they are
  * there: before these are read, which makes them accessible (complete.c).

@@ -388,6 +388,42 @@ int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value)
 	return err;
 }
 
+/* Where it was counted for a stack, with and without a text; NULL: nowhere. */
+static __u64 *counted(struct profile *p, const struct profile_stack *s, __u32 tid)
+{
+	__u32 line;
+
+	if (s->text != NONE)
+		return idmap_find(&p->line_of_text, s->text, tid, &line) ? &p->lines[line]->count :
+									   NULL;
+	for (__u32 i = s->waiting; i != NONE; i = p->waiting[i].next) {
+		if (p->waiting[i].tid == tid)
+			return &p->waiting[i].value;
+	}
+	return NULL;
+}
+
+int profile_move_samples(struct profile *p, __u64 from, __u64 to, __u32 tid, __u64 value)
+{
+	struct profile_stack *s = find(p, from), *t = find(p, to);
+	__u64 *have;
+	int err;
+
+	if (!p->by_thread)
+		tid = 0;
+	have = s && t ? counted(p, s, tid) : NULL;
+	if (!have || *have < value)
+		return -ENOENT;
+	err = t->text == NONE ? wait_for_text(p, t, tid, value) : count(p, t->text, tid, value);
+	if (err)
+		return err;
+	/* What waits may have moved. */
+	*counted(p, s, tid) -= value;
+	if (s->text == NONE)
+		p->waiting_value -= value;
+	return 0;
+}
+
 int profile_add_other(struct profile *p, const struct profile_stack *of, __u32 tid, __u64 value,
 		      struct resolved_stack *stack)
 {
@@ -434,18 +470,21 @@ long profile_lines(const struct profile *p, const struct profile_line ***lines)
 {
 	struct ranked *ranked = calloc(p->n_lines + 1, sizeof(*ranked));
 	const struct profile_line **out = calloc(p->n_lines + 1, sizeof(*out));
+	size_t n = 0;
 
 	if (!ranked || !out) {
 		free(ranked);
 		free(out);
 		return -ENOMEM;
 	}
-	for (size_t i = 0; i < p->n_lines; i++)
-		ranked[i] = (struct ranked){ p->lines[i], i };
-	qsort(ranked, p->n_lines, sizeof(*ranked), by_count);
-	for (size_t i = 0; i < p->n_lines; i++)
+	for (size_t i = 0; i < p->n_lines; i++) {
+		if (p->lines[i]->count)
+			ranked[n++] = (struct ranked){ p->lines[i], i };
+	}
+	qsort(ranked, n, sizeof(*ranked), by_count);
+	for (size_t i = 0; i < n; i++)
 		out[i] = ranked[i].line;
 	free(ranked);
 	*lines = out;
-	return p->n_lines;
+	return (long)n;
 }

@@ -80,6 +80,13 @@ int profile_add_sample(struct profile *p, __u64 id, __u32 tid, __u64 value);
 int profile_add_other(struct profile *p, const struct profile_stack *of, __u32 tid, __u64 value,
 		      struct resolved_stack *stack);
 
+/*
+ * profile_move_samples() - what was counted for stack @from, @value in all, counts for @to instead.
+ * Not to be asked for a stack whose text was told again since.
+ * Return: 0, -ENOENT: unknown stack, or it has not that much; -ENOMEM. Then nothing has changed.
+ */
+int profile_move_samples(struct profile *p, __u64 from, __u64 to, __u32 tid, __u64 value);
+
 size_t profile_n_stacks(const struct profile *p);
 /* Samples of stacks that profile_set_stack() has not told yet: in no line. */
 __u64 profile_n_waiting(const struct profile *p);

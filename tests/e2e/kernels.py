@@ -37,6 +37,8 @@ def usual(kernel):
         scenes.append(vmpython.PyTree(f"debian-{version}"))
     if FULL:
         scenes.append(vmpython.Aging("debian-3.15"))
+        if s390x:
+            scenes.append(vmpython.Moving("debian-3.15"))
     return scenes + [vmscenes.Left()]
 
 

@@ -85,7 +85,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct rprof_stack stack;
 		__u64 words[64];
 	} cut;
-	const struct completer_config config = { 3, 5, NULL, offsets, faults, 1ULL << 60 };
+	const struct completer_config config = {
+		3, 5, NULL, offsets, faults, 1ULL << 60, NULL, NULL
+	};
 	struct rprof_sample s = { .tid = 1, .faults = 1 };
 	const struct rprof_stack *whole;
 	struct completer *c;

@@ -140,34 +140,90 @@ def leaf(x):
 DEEP_TAIL = """
 
 def begin(x):
-    print("ready", flush=True)
-    return leaf(x)
+    return {leaf}
 
 
+print("ready", flush=True)
 print("deep", f{last}(1))
 """
 
+# Two ways down that differ in nothing but their names, each with a leaf of its own.
+MOVING_HEAD = """\
+import time
 
-def deep_program():
-    """100 functions, each called by the next; every tenth by way of C, as map() calls it. Returns
-    its text, and the frames that each sample has: [(name, line)], root first."""
-    lines = DEEP_HEAD.rstrip("\n").split("\n") + ["", ""]
-    chain, callee = [], "begin"
+
+def burn(x):
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        for i in range(500):
+            x = (x * 3 + i) & 0xffff
+    return x
+
+
+def leaf_a(x):
+    return burn(x)
+
+
+def leaf_b(x):
+    return burn(x)
+"""
+MOVING_PATHS = """\
+def path_a(x):
+    return {callee}(x) + 1
+
+
+def path_b(x):
+    return {callee}(x) + 1
+
+
+def {name}(x):
+    while True:
+        path_a(0)
+        path_b(1)
+"""
+MOVING_AT = 55
+MOVING_SECONDS = 0.4    # on one way
+
+
+def deep_program(moves=False):
+    """100 functions, each called by the next; every tenth by way of C, as map() calls it. @moves: one
+    of them calls the next one by two paths in turn. Returns its text, and {(name, line): [callees]}."""
+    head = MOVING_HEAD.replace("SECONDS", str(MOVING_SECONDS)) if moves else DEEP_HEAD
+    lines, callee = head.rstrip("\n").split("\n") + ["", ""], "begin"
     for number in range(DEEP):
-        lines.append(f"def f{number}(x):")
-        call = f"max(map({callee}, (x,)))" if number % 10 == 0 else f"{callee}(x)"
-        lines.append(f"    return {call} + 1")
-        chain.insert(0, (f"f{number}", len(lines)))
-        lines += ["", ""]
-        callee = f"f{number}"
-    lines += DEEP_TAIL.format(last=DEEP - 1).strip("\n").split("\n")
-    text = "\n".join(lines) + "\n"
-    begin = lines.index("    return leaf(x)") + 1
-    return text, [("<module>", len(lines)), *chain, ("begin", begin)]
+        name = f"f{number}"
+        if moves and number == MOVING_AT:
+            lines += MOVING_PATHS.format(name=name, callee=callee).split("\n")
+        else:
+            call = f"max(map({callee}, (x,)))" if number % 10 == 0 else f"{callee}(x)"
+            lines += [f"def {name}(x):", f"    return {call} + 1", ""]
+        lines.append("")
+        callee = name
+    leaf = "(leaf_a, leaf_b)[x](x)" if moves else "leaf(x)"
+    lines += DEEP_TAIL.format(leaf=leaf, last=DEEP - 1).strip("\n").split("\n")
+    return "\n".join(lines) + "\n", deep_calls(lines)
+
+
+def deep_calls(lines):
+    """{(name, line): [callees]} of a program of functions without others in them."""
+    calls, name, names = {}, "<module>", set()
+    for line in lines:
+        names.update(re.findall(r"^def (\w+)", line))
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith(" "):
+            name = (re.findall(r"^def (\w+)", line) or ["<module>"])[0]
+        if not line.startswith("def "):
+            calls[name, number] = [c for c in re.findall(r"\w+", line) if c in names]
+    return calls
 
 
 # Read in the kernel, while its code object could not be: marked, and no name is guessed.
 UNNAMED = ("[unknown Python function]", 0)
+
+# A sample of 100 frames takes an emulated CPU without a JIT two milliseconds: more of them, on a busy
+# machine, would leave no time to read anything.
+SELDOM = 199
+CUT = "[truncated: stack page not resident]"
 
 
 def deep_frame(text):
@@ -185,19 +241,22 @@ class Aging(OfPython):
     effect (bpf-limits.md 7).
     """
 
+    moves = False
+    before = 1      # seconds, without aging
+
     def __init__(self, interpreter, seconds=8):
-        super().__init__(interpreter, "aging")
+        super().__init__(interpreter, "moving" if self.moves else "aging")
         self.seconds = seconds
-        self.chain = None
+        self.calls = None
 
     def prepare(self, machine):
         Foreign(machine.arch, self.interpreter)     # or a skip
-        text, self.chain = deep_program()
+        text, self.calls = deep_program(self.moves)
         path = self.add_program(machine, text)
         machine.script(f"""
 start {self.interpreter} {path}
-begin {self.name} rprof-bpf -p $target -F {FREQUENCY} -d 200 --annotate --stats -v
-said 'sampling event opened'; sleep 1; aged=0
+begin {self.name} rprof-bpf -p $target -F {SELDOM} -d 200 --annotate --stats -v
+said 'sampling event opened'; sleep {self.before}; aged=0
 while [ $aged -lt {self.seconds} ]; do
 	echo 1 > /proc/$target/clear_refs; sleep 1; aged=$((aged + 1))
 done
@@ -207,8 +266,17 @@ finish; stop
     def tests(self):
         return [(f"idle_parents_are_there_{self.name}", self.parents)]
 
-    def parents(self, machine):
-        result = machine.result(self.name).ok()
+    def is_possible(self, frames):
+        """Is each called by the one before it, as far as they are known, and all on one way?"""
+        if not self.moves and frames and frames[-1][0] not in ("leaf", UNNAMED[0]):
+            return False
+        leaves = {f[0][-1] for f in frames if f[0].startswith(("path_", "leaf_"))}
+        return len(leaves) < 2 and all(
+            UNNAMED in (caller, callee) or callee[0] in self.calls.get(caller, ())
+            for caller, callee in zip(frames, frames[1:]))
+
+    def judge(self, machine, result):
+        """(samples, those that are whole); a note, and failures, of the others."""
         stats = check_accounting(result)
         n = whole = cut = unnamed = 0
         wrong, begins = [], collections.Counter()
@@ -216,23 +284,44 @@ finish; stop
             frames = [f for f in map(deep_frame, stack.frames) if f]
             unnamed += stack.count if UNNAMED in frames else 0
             n += stack.count
-            known = self.chain[-len(frames) + 1:] if len(frames) > 1 else []
-            if not frames:
-                cut += stack.count
-            elif frames[-1][0] != "leaf" or any(f not in (k, UNNAMED) for f, k in
-                                                zip(frames[:-1], known, strict=True)):
+            if not self.is_possible(frames):
                 wrong.append((stack.count, frames[:3], frames[-3:]))
-            elif len(frames) == len(self.chain) + 1:
+            elif frames and CUT not in stack.frames and (
+                    frames[0][0] == "<module>" or frames[0] == UNNAMED and len(frames) > DEEP):
                 whole += stack.count
             else:
                 cut += stack.count
                 begins[";".join(stack.frames[:2])] += stack.count
-                if not any(f.startswith("[truncated") for f in stack.frames):
+                if not any(f.startswith("[") for f in stack.frames):
                     wrong.append((stack.count, "cut, and no mark", frames[:2]))
         completed = {k: v for k, v in stats.items() if "complete" in k}
         note(f"{whole} of {n} whole, {cut} cut {begins.most_common(2)}, {unnamed} with a frame "
              f"whose code object has aged; {completed}")
         expect(n > ENOUGH, f"only {n} samples\n{result}")
         expect(not wrong, f"impossible: {wrong[:5]}")
+        return n, whole
+
+    def parents(self, machine):
+        result = machine.result(self.name).ok()
+        n, whole = self.judge(machine, result)
         least = 0.95 if machine.arch == "s390x" else 0.99
         expect(whole >= least * n, f"only {whole} of {n} stacks are whole\n{result}")
+
+
+class Moving(Aging):
+    """The same, of a thread that goes back and comes again by another of two paths: what was read of
+    one must not be printed below the other. How many are whole depends on how late they are read."""
+
+    moves = True
+    before = 3      # code objects of both ways are to be known
+
+    def tests(self):
+        return [(f"no_parents_of_another_time_{self.name}", self.parents)]
+
+    def parents(self, machine):
+        result = machine.result(self.name).ok()
+        _, whole = self.judge(machine, result)
+        expect(whole > 0, f"not one stack is whole\n{result}")
+        ways = {f for s in result.stacks() for f in map(deep_frame, s.frames) if f and
+                f[0].startswith("path_")}
+        expect(len(ways) == 2, f"premise: both ways were seen: {ways}")

@@ -29,7 +29,21 @@ static union {
 static struct rprof_python layout;
 static bool has_python;
 static __u32 faults;
+static __u64 clock_ns;	/* goes on a little whenever it is asked; tests set it forward */
 static struct python_memory memory;
+
+static bool swapped;	/* all of it */
+
+static __u64 absent_of(__u32 tgid, __u64 page, size_t n)
+{
+	assert_int_equal(tgid, TGID);
+	return swapped ? ~0ULL : 0;
+}
+
+static __u64 now(void)
+{
+	return clock_ns += 1000;
+}
 
 static const struct rprof_python *offsets(void *ctx, __u32 tgid, struct python_memory *m)
 {
@@ -40,7 +54,7 @@ static const struct rprof_python *offsets(void *ctx, __u32 tgid, struct python_m
 static __u32 faults_of(__u32 tgid, __u32 tid)
 {
 	assert_int_equal(tgid, TGID);
-	assert_int_equal(tid, TID);
+	assert_in_range(tid, TID, TID + 2);
 	return faults;
 }
 
@@ -136,7 +150,8 @@ static void end_record(void)
 
 static struct completer *begin(void)
 {
-	const struct completer_config config = { SEED, KEY, NULL, offsets, faults_of, 1ULL << 60 };
+	const struct completer_config config = { SEED,	    KEY,	NULL, offsets,
+						 faults_of, 1ULL << 60, now,  absent_of };
 	struct completer *c;
 
 	image_init();
@@ -149,6 +164,8 @@ static struct completer *begin(void)
 	layout.f_owner = 70;
 	layout.co_code = 200;
 	has_python = false;
+	clock_ns = 1ULL << 40;
+	swapped = false;
 	faults = 5;
 	memset(&cut, 0, sizeof(cut));
 	cut.stack.h.type = RPROF_RECORD_STACK;
@@ -167,8 +184,9 @@ static struct rprof_sample sample(__u32 had_faults)
 {
 	return (struct rprof_sample){
 		.h = { RPROF_RECORD_SAMPLE, 0, sizeof(struct rprof_sample) },
-		.time_ns = monotonic_ns(),
+		.time_ns = now(),
 		.stack = cut.stack.stack,
+		.value = 1,
 		.tid = TID,
 		.faults = had_faults,
 	};
@@ -188,7 +206,7 @@ static const struct rprof_stack *complete(struct completer *c, __u32 had_faults)
 	return whole;
 }
 
-static void assert_failed(struct completer *c, enum complete_why why)
+static inline void assert_failed(struct completer *c, enum complete_why why)
 {
 	struct completer_stats stats;
 

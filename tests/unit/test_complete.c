@@ -67,22 +67,6 @@ static void faults_that_are_not_known_are_no_proof(void **state)
 	assert_failed(c, COMPLETE_UNPROVEN);
 }
 
-/* Where reading a page makes it readable for the kernel side, that it was not says nothing. */
-static void next_sample_with_the_same_edge_proves_where_pages_age(void **state)
-{
-	struct completer *c = begin();
-
-	assert_null(complete(c, 4));
-	if (ARCH_PAGES_AGE)
-		assert_native(complete(c, 4), NATIVE, RPROF_STOP_END);
-	else
-		assert_null(complete(c, 4));
-	/* A whole stack in between: the page was accessed. */
-	completer_pass(c, TID);
-	assert_null(complete(c, 4));
-	completer_free(c);
-}
-
 static void sample_of_another_edge_begins_again(void **state)
 {
 	struct completer *c = begin();
@@ -472,7 +456,6 @@ int main(void)
 		cmocka_unit_test(other_parents_are_another_stack),
 		cmocka_unit_test(page_fault_since_is_no_proof),
 		cmocka_unit_test(faults_that_are_not_known_are_no_proof),
-		cmocka_unit_test(next_sample_with_the_same_edge_proves_where_pages_age),
 		cmocka_unit_test(sample_of_another_edge_begins_again),
 		cmocka_unit_test(link_that_has_changed_is_another_stack),
 		cmocka_unit_test(return_address_that_has_changed_is_another_stack),

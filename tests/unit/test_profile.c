@@ -77,6 +77,52 @@ static void a_sample_of_an_unknown_stack_is_refused(void **state)
 	profile_free(p);
 }
 
+static void samples_move_to_another_stack(void **state)
+{
+	const struct profile_line **lines;
+	struct profile *p = profile_new(false, true);
+
+	add(p, 1, "x", 10, name_a, name_b);
+	add(p, 2, "x", 10, name_b, name_b);
+	assert_int_equal(profile_add_sample(p, 1, 10, 3), 0);
+	assert_int_equal(profile_move_samples(p, 1, 2, 10, 4), -ENOENT);
+	assert_int_equal(profile_move_samples(p, 1, 2, 11, 1), -ENOENT);
+	assert_int_equal(profile_move_samples(p, 1, 3, 10, 1), -ENOENT);
+	assert_int_equal(profile_move_samples(p, 3, 2, 10, 1), -ENOENT);
+	assert_int_equal(profile_move_samples(p, 1, 2, 10, 2), 0);
+	assert_int_equal(profile_lines(p, &lines), 2);
+	assert_int_equal(lines[0]->count, 2);
+	assert_ptr_equal(lines[0]->stack->frames[0].name, name_b);
+	free(lines);
+	/* A line without samples is none. */
+	assert_int_equal(profile_move_samples(p, 1, 2, 10, 1), 0);
+	assert_int_equal(profile_lines(p, &lines), 1);
+	assert_int_equal(lines[0]->count, 3);
+	assert_int_equal(profile_n_samples(p), 1);
+	free(lines);
+	profile_free(p);
+}
+
+static void samples_move_between_stacks_that_wait_for_their_text(void **state)
+{
+	const struct profile_line **lines;
+	struct profile *p = profile_new(false, false);
+	const char comm[RPROF_COMM_LEN] = "x";
+	struct resolved_stack s = { 0 };
+
+	for (__u64 id = 1; id <= 2; id++)
+		assert_int_equal(profile_add_stack(p, id, comm, 10, 0), 0);
+	assert_int_equal(profile_add_sample(p, 1, 10, 3), 0);
+	assert_int_equal(profile_move_samples(p, 1, 2, 10, 2), 0);
+	assert_int_equal(profile_n_waiting(p), 3);
+	assert_int_equal(profile_set_stack(p, 2, &s), 0);
+	assert_int_equal(profile_n_waiting(p), 1);
+	assert_int_equal(profile_lines(p, &lines), 1);
+	assert_int_equal(lines[0]->count, 2);
+	free(lines);
+	profile_free(p);
+}
+
 static void a_comm_of_16_bytes_is_whole(void **state)
 {
 	const struct profile_line **lines;
@@ -192,6 +238,8 @@ int main(void)
 		cmocka_unit_test(stacks_that_read_the_same_are_one_line),
 		cmocka_unit_test(lines_differ_by_comm_frames_and_asked_for_ids),
 		cmocka_unit_test(a_sample_of_an_unknown_stack_is_refused),
+		cmocka_unit_test(samples_move_to_another_stack),
+		cmocka_unit_test(samples_move_between_stacks_that_wait_for_their_text),
 		cmocka_unit_test(a_comm_of_16_bytes_is_whole),
 		cmocka_unit_test(counts_past_32_bits_are_ranked_right),
 	};
