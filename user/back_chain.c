@@ -22,6 +22,7 @@ struct jump {
 
 struct back_chain {
 	unsigned char *keeping;	/* enum chain_keeping of each function of the table */
+	size_t n_functions;
 	struct chain_span *spans; /* by start */
 	size_t n_spans, cap_spans;
 	size_t n_kept, n_lost;
@@ -216,8 +217,10 @@ int back_chain_load(const struct elf_file *f, const struct eh_frame *table, stru
 	l.programs_left = MAX_PROGRAMS;
 	if (b)
 		b->keeping = calloc(eh_frame_count(table) + 1, 1);
-	if (b && b->keeping)
+	if (b && b->keeping) {
+		b->n_functions = eh_frame_count(table);
 		err = scan_functions(&l);
+	}
 	if (!err) {
 		inherit(&l);
 		if (b->n_spans)
@@ -239,6 +242,11 @@ void back_chain_free(struct back_chain *b)
 	free(b->keeping);
 	free(b->spans);
 	free(b);
+}
+
+size_t back_chain_size(const struct back_chain *b)
+{
+	return sizeof(*b) + b->n_functions + b->cap_spans * sizeof(*b->spans);
 }
 
 void back_chain_at(const struct back_chain *b, const struct eh_frame *table, __u64 vaddr,

@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "chain_scan.h"
 #include "eh_frame.h"
@@ -23,6 +24,7 @@ struct back_chain;
 int back_chain_load(const struct elf_file *f, const struct eh_frame *table,
 		    struct back_chain **out);
 void back_chain_free(struct back_chain *b);
+size_t back_chain_size(const struct back_chain *b);	/* bytes of memory */
 
 /* At an instruction, or inside of one. */
 struct back_chain_place {

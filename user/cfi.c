@@ -234,6 +234,11 @@ void cfi_free(struct cfi *c)
 	free(c);
 }
 
+size_t cfi_chain_size(const struct cfi *c)
+{
+	return c && c->chain ? back_chain_size(c->chain) : 0;
+}
+
 static bool ra_is_on_stack(const struct eh_row *r)
 {
 	return r->ra.kind == EH_AT_CFA && r->ra.value == ARCH_RA_AT_CFA;

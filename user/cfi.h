@@ -18,6 +18,8 @@ struct cfi;
  */
 int cfi_load(const struct elf_file *f, struct cfi **out);
 void cfi_free(struct cfi *c);
+/* Bytes of memory that it takes beside the file's own tables. @c: may be NULL */
+size_t cfi_chain_size(const struct cfi *c);
 
 /* As cfi_rule_at(), for one file's rules. */
 void cfi_find(const struct cfi *c, __u64 vaddr, struct cfi_rule *out);

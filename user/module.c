@@ -195,6 +195,8 @@ static int load_tables(struct module *m, const struct elf_file *f,
 	cfi_load(f, &m->cfi);
 	kept = m->names.stubs ? elf_symbols_size(m->names.stubs) : 0;
 	take(budget, kept > size ? kept - size : 0);
+	/* How much that is, is known only now: 24 MiB at most. */
+	take(budget, cfi_chain_size(m->cfi));
 	return 0;
 }
 

@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+
 #include "caps.h"
 #include "kernel.h"
 #include "log.h"
@@ -75,6 +77,28 @@ static int check_rate(const struct options *o)
 		  "(sysctl kernel.perf_event_max_sample_rate=%u, or a lower -F)",
 		  o->frequency, max, o->frequency);
 	return -ERANGE;
+}
+
+static int create_ring(void)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "rprof_try", 0, 0,
+				(__u32)sysconf(_SC_PAGESIZE), NULL);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+int preflight_ring_buffers(int (*create)(void))
+{
+	/* Other reasons, as rights or memory, are those of all maps: the load tells them. */
+	if (create() != -EINVAL)
+		return 0;
+	log_error(
+		"BPF ring buffers: this kernel has none (they are of Linux 5.8; use Linux 5.10 or "
+		"later)");
+	return -ENOTSUP;
 }
 
 /* In a pid namespace our numbers are not the kernel's own: it must be able to find ours. */
@@ -145,6 +169,8 @@ int preflight(const struct options *o)
 	err = check_rights();
 	if (!err)
 		err = check_rate(o);
+	if (!err)
+		err = preflight_ring_buffers(create_ring);
 	if (!err)
 		err = check_pid_namespace();
 	for (size_t i = 0; !err && i < o->n_pids; i++)

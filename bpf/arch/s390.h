@@ -194,12 +194,13 @@ static __always_inline int arch_chain_begin(struct scratch *s, u32 slot)
 	return 0;
 }
 
-/* Does the code at @ip return from an entry of the vDSO? */
-static __always_inline bool is_vdso_entry(struct scratch *s, u64 ip)
+/* Does the code at @ip return from an entry of the vDSO? -1: it cannot be read. */
+static __always_inline int is_vdso_entry(struct scratch *s, u64 ip)
 {
-	return !bpf_probe_read_user(s->code, 12, (void *)ip) &&
-	       code_at(s->code) == 0xe3e0f0a00004 &&		/* lg %r14,160(%r15) */
-	       code_at(s->code + 6) == 0xa7fb00a807fe;		/* aghi %r15,168; br %r14 */
+	if (bpf_probe_read_user(s->code, 12, (void *)ip))
+		return -1;
+	return code_at(s->code) == 0xe3e0f0a00004 &&	     /* lg %r14,160(%r15) */
+	       code_at(s->code + 6) == 0xa7fb00a807fe; /* aghi %r15,168; br %r14 */
 }
 
 /*
@@ -212,15 +213,23 @@ static __always_inline int vdso_frame_next(struct scratch *s, u32 slot)
 {
 	struct unwind_frame *f = &s->frame;
 	u32 ra = s->vdso_ra;
-	int at;
+	int at, entry = 0;
 
 	if (!(s->ip_flags & RPROF_MAPPING_VDSO) && !ra)
 		return -1;
 	s->vdso_ra = ra == RA_OF_SP ? RA_OF_NEXT : 0;
-	if (!((ra == RA_OF_NEXT || (ra == RA_OF_SP && !f->fp)) && is_vdso_entry(s, f->ra)) &&
-	    !is_vdso_entry(s, f->ip))
+	if (ra == RA_OF_NEXT || (ra == RA_OF_SP && !f->fp))
+		entry = is_vdso_entry(s, f->ra);
+	if (!entry && s->ip_flags & RPROF_MAPPING_VDSO)
+		entry = is_vdso_entry(s, f->ip);
+	if (!entry)
 		return -1;
 	s->vdso_ra = 0;
+	if (entry < 0) {
+		/* Whether it has a chain at all is not known: no use to who would read on. */
+		f->fp = 0;
+		return walk_stop(s, RPROF_STOP_FAULT);
+	}
 	if (f->sp > s->stack_end - (VDSO_FRAME + 8))
 		return walk_stop(s, RPROF_STOP_BOUNDS);
 	at = window_at(slot, f->sp, VDSO_FRAME + 8);

@@ -389,6 +389,28 @@ static void other_code_of_the_vdso_is_a_frame_as_any(void **state)
 	assert_chain(&seen, 3, 2, 0, RPROF_STOP_END);
 }
 
+/* Whether the frame has a chain is not known then: that there is none is not said. */
+static void code_of_the_vdso_that_cannot_be_read_stops(void **state)
+{
+	static const u64 chains[] = { 0, UP };
+	struct seen seen;
+
+	host_poke(UP - 168 + 112, WRAPPER + HOST_PAGE);
+	for (u32 i = 0; i < 2; i++) {
+		host_poke(UP - 168, chains[i]);
+		seen = sample_r14(LIB + 0x700, UP - 400, 8);
+		assert_frame(&seen, 1, WRAPPER + HOST_PAGE, RPROF_HOW_CHAIN);
+		assert_int_equal(seen.n, 2);
+		assert_int_equal(seen.stop, RPROF_STOP_FAULT);
+	}
+	/* Another file's code need not be read for that. */
+	thread_table(3, thread_mappings, N_MAPPINGS);
+	host_poke(UP - 168, 0);
+	seen = sample_r14(LIB + 0x700, UP - 400, 8);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.stop, RPROF_STOP_END);
+}
+
 static void entry_that_reaches_beyond_the_stack_stops(void **state)
 {
 	struct seen seen;
@@ -428,6 +450,7 @@ int main(void)
 		VDSO_TEST(entry_of_the_vdso_is_left_where_it_was_interrupted),
 		VDSO_TEST(same_code_elsewhere_is_no_entry_of_the_vdso),
 		VDSO_TEST(other_code_of_the_vdso_is_a_frame_as_any),
+		VDSO_TEST(code_of_the_vdso_that_cannot_be_read_stops),
 		VDSO_TEST(entry_that_reaches_beyond_the_stack_stops),
 	};
 

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "arch.h"
 #include "module.h"
 
 static struct module *open_module(const char *path)
@@ -32,6 +33,25 @@ static void our_own_program_links_its_frames(void **state)
 	module_report(m, &report);
 	assert_true(report.keeps_fp_known);
 	assert_true(report.keeps_fp);
+	module_free(m);
+}
+
+/* What is kept of them is taken off what all files may have, beside the file's own tables. */
+static void chains_of_a_file_are_charged_for(void **state)
+{
+	const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const __u64 all = 1ULL << 40;
+	__u64 left = all, size;
+	struct module *m;
+
+	assert_true(fd >= 0);
+	assert_int_equal(module_open(fd, &m), 0);
+	size = module_table_size(m);
+	assert_int_equal(module_load_within(m, NULL, &left), 0);
+	if (ARCH_HAS_FP_CHAIN)
+		assert_int_equal(all - left, size);
+	else
+		assert_true(all - left > size + 1000);
 	module_free(m);
 }
 
@@ -56,6 +76,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(our_own_program_links_its_frames),
+		cmocka_unit_test(chains_of_a_file_are_charged_for),
 	};
 
 	if (argc > 1)
