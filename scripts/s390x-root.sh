@@ -155,7 +155,7 @@ in_namespaces env TMPDIR="$temp" mmdebstrap --quiet --mode=root --variant=minbas
 	tail -n 20 "$temp/log" >&2
 	skip "mmdebstrap failed, see above (is the mirror reachable?)"
 }
-mke2fs -q -t ext4 -d "$temp/root" "$temp/machine/disk.img" 16G 2>"$temp/log" || {
+mke2fs -q -t ext4 -d "$temp/root" "$temp/machine/disk.img" 16G >"$temp/log" 2>&1 || {
 	cat "$temp/log" >&2
 	die "disk.img: mke2fs failed"
 }

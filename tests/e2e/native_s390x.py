@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from rprof_e2e import ROOT, Skip, expect, expect_equal, main, note, test
 
-TIMEOUT = 3 * 3600
+TIMEOUT = 5 * 3600
 PARTS = {"parse": 15, "tokenize": 25, "smooth": 30, "sort_rows": 10, "compare": 20}
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 

@@ -15,10 +15,13 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (FULL, Skip, build, expect, five_sigma, is_mark, main, note, record, scratch,
-                       test, total, workload)
+from rprof_e2e import (FRAMES, FULL, HERE, Skip, build, expect, five_sigma, is_mark, main, note,
+                       record, scratch, test, total, workload)
 import gentree
 
+# No frames in leaves: what the peers cannot see. With the back chain they have none anyway.
+NO_LEAVES = {"x86": ["-fno-omit-frame-pointer", "-momit-leaf-frame-pointer"],
+             "s390": FRAMES}[HERE]
 FREQUENCY = 999
 SECONDS = 20 if FULL else 6
 # Few functions, so that each has some percent of the time and chance differences are small.
@@ -118,9 +121,7 @@ def shares_agree_with_perf_and_bpftrace():
             raise Skip(f"{tool} is not installed")
     tree = gentree.generate(scratch("tree.c"), seed=7, count=FUNCTIONS, depth=DEPTH,
                             tail_share=0)
-    # No frames in leaves: what the peers cannot see.
-    process = workload(build(scratch("tree.c"), ["-fno-omit-frame-pointer",
-                                                 "-momit-leaf-frame-pointer"]))
+    process = workload(build(scratch("tree.c"), NO_LEAVES))
     profiles = [tool(process.pid, tree) for tool in (by_rprof, by_perf, by_bpftrace)]
     ours, peers = profiles[0], profiles[1:]
     functions = tree["functions"]

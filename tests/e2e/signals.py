@@ -11,9 +11,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rprof_e2e import (Profiler, bpf_objects, build, check_accounting, cpu_seconds, expect,
-                       expect_equal, expect_nothing_left, main, note, parse_folded, record, scratch,
-                       spawn, state, test, total, wait_for, workload)
+from rprof_e2e import (PATIENCE, Profiler, bpf_objects, build, check_accounting, cpu_seconds,
+                       expect, expect_equal, expect_nothing_left, main, note, parse_folded, record,
+                       scratch, spawn, state, test, total, wait_for, workload)
 import deepstacks
 
 # Signals closer together than 250 ms are one request (timeout, sudo and shells send it twice).
@@ -109,7 +109,7 @@ def a_second_signal_ends_a_write_that_hangs():
         time.sleep(2)
         expect(profiler.process.poll() is None, "premise: the write does not hang")
         profiler.process.send_signal(sig)
-        expect_equal(profiler.process.wait(10), 128 + sig, "status")
+        expect_equal(profiler.process.wait(10 * PATIENCE), 128 + sig, "status")
     expect_nothing_left(before)
 
 
@@ -124,7 +124,7 @@ def a_second_signal_ends_a_dump_that_hangs():
     time.sleep(APART)
     expect(profiler.process.poll() is None, "premise: the dump does not hang")
     profiler.process.send_signal(signal.SIGINT)
-    expect_equal(profiler.process.wait(10), 128 + signal.SIGINT, "status")
+    expect_equal(profiler.process.wait(10 * PATIENCE), 128 + signal.SIGINT, "status")
 
 
 @test()
@@ -152,7 +152,7 @@ def a_second_signal_leaves_no_temporary_file():
     time.sleep(1)
     expect(profiler.process.poll() is None, "premise: it does not hang")
     profiler.process.send_signal(signal.SIGTERM)
-    expect_equal(profiler.process.wait(10), 128 + signal.SIGTERM, "status")
+    expect_equal(profiler.process.wait(10 * PATIENCE), 128 + signal.SIGTERM, "status")
     expect_only(path)
     expect_equal(read(path), "old 1\n", "the old file")
 
@@ -251,7 +251,7 @@ def a_write_that_hangs_leaves_no_command_behind():
         expect_equal(profiler.process.poll(), None, "status while it hangs")
         profiler.process.send_signal(signal.SIGTERM)
         time.sleep(APART)
-    expect_equal(profiler.process.wait(10), 128 + signal.SIGTERM, "status")
+    expect_equal(profiler.process.wait(10 * PATIENCE), 128 + signal.SIGTERM, "status")
     wait_for(lambda: state(pid) in ("", "Z"), "the command to end")
     expect_equal(os.listdir(os.path.dirname(path)), [], "files left")
 

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 
-from rprof_e2e import FULL, ROOT, WORKLOADS, Skip, expect, note, spawn, test
+from rprof_e2e import FULL, PATIENCE, ROOT, WORKLOADS, Skip, expect, note, spawn, test
 
 SCRIPT = os.path.join(ROOT, "scripts", "python.sh")
 PROGRAMS = os.path.join(WORKLOADS, "py")
@@ -70,7 +70,7 @@ class Interpreter:
     def run(self, *args, **kwargs):
         """What it prints when run to its end, which must be a good one."""
         done = subprocess.run([*self.argv, *map(str, args)], capture_output=True, text=True,
-                              check=False, env=environment(), timeout=120, **kwargs)
+                              check=False, env=environment(), timeout=120 * PATIENCE, **kwargs)
         expect(done.returncode == 0, f"{self.name} {args[:2]}: {done.stderr[-2000:]}")
         return done.stdout
 
@@ -91,7 +91,7 @@ def _script(*args):
     with subprocess.Popen([SCRIPT, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         try:
-            out, err = process.communicate(timeout=1500)
+            out, err = process.communicate(timeout=1500 * PATIENCE)
         except BaseException:
             process.terminate()
             raise

@@ -16,19 +16,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "rawcall.h"
+
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 
-/* The system call without libc's function, which is replaced below. x86-64. */
+/* Without libc's function, which is replaced below. */
 static long raw(long number, long a, long b, long c, long d, long e, long f)
 {
-	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-	long result = number;
+	long result = raw_call(number, a, b, c, d, e, f);
 
-	__asm__ volatile("syscall"
-			 : "+a"(result)
-			 : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
 	if (result > -4096 && result < 0) {
 		errno = -result;
 		return -1;

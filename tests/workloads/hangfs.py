@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Daemon:
-    """include/uapi/linux/fuse.h, as far as running a program from it needs."""
+    """include/uapi/linux/fuse.h, as far as running a program from it needs; in our byte order."""
 
     def __init__(self, name, content):
         self.name = name.encode()
@@ -32,24 +32,24 @@ class Daemon:
     def attributes(self, node):
         directory = node == ROOT
         size = 0 if directory else len(self.content)
-        return struct.pack("<6Q10I", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0,
+        return struct.pack("=6Q10I", node, size, (size + 511) // 512, 0, 0, 0, 0, 0, 0,
                            0o40755 if directory else 0o100755, 1, 0, 0, 0, 4096, 0)
 
     def answer(self, opcode, node, data):
         """The body of the answer; a number is an error."""
         if opcode == INIT:
-            return struct.pack("<4I2H2I2HI28x", 7, 31, 1 << 20, 0, 8, 8, 1 << 17, 1, 32, 0, 0)
+            return struct.pack("=4I2H2I2HI28x", 7, 31, 1 << 20, 0, 8, 8, 1 << 17, 1, 32, 0, 0)
         if opcode == LOOKUP:
             if data.rstrip(b"\0") != self.name:
                 return errno.ENOENT
             # The name holds for an hour, the attributes not at all: each stat() asks.
-            return struct.pack("<4Q2I", FILE, 1, 3600, 0, 0, 0) + self.attributes(FILE)
+            return struct.pack("=4Q2I", FILE, 1, 3600, 0, 0, 0) + self.attributes(FILE)
         if opcode == GETATTR:
-            return struct.pack("<Q2I", 0, 0, 0) + self.attributes(node)
+            return struct.pack("=Q2I", 0, 0, 0) + self.attributes(node)
         if opcode in (OPEN, OPENDIR):
-            return struct.pack("<Q2I", 1, 0, 0)
+            return struct.pack("=Q2I", 1, 0, 0)
         if opcode == READ:
-            _, offset, size = struct.unpack_from("<2QI", data)
+            _, offset, size = struct.unpack_from("=2QI", data)
             return self.content[offset:offset + size]
         if opcode == STATFS:
             return bytes(80)
@@ -58,12 +58,12 @@ class Daemon:
     def serve(self, fd):
         while True:
             request = os.read(fd, 1 << 18)
-            _, opcode, unique, node = struct.unpack_from("<2I2Q", request)
+            _, opcode, unique, node = struct.unpack_from("=2I2Q", request)
             if self.deaf or opcode in (FORGET, BATCH_FORGET):
                 continue
             body = self.answer(opcode, node, request[40:])
             error, body = (-body, b"") if isinstance(body, int) else (0, body)
-            os.write(fd, struct.pack("<IiQ", 16 + len(body), error, unique) + body)
+            os.write(fd, struct.pack("=IiQ", 16 + len(body), error, unique) + body)
 
 
 class Mount:

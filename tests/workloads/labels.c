@@ -5,21 +5,28 @@
  */
 #include "workload.h"
 
+#ifdef __s390x__
+#define BURN                                                                                       \
+	"	lgfi %r1, 300000\n"                                                                \
+	"1:	brctg %r1, 1b\n"                                                                   \
+	"	br %r14\n"
+#else
+#define BURN                                                                                       \
+	"	push %rbp\n"                                                                       \
+	"	.cfi_adjust_cfa_offset 8\n"                                                        \
+	"	.cfi_rel_offset %rbp, 0\n"                                                         \
+	"	mov %rsp, %rbp\n"                                                                  \
+	"	.cfi_def_cfa_register %rbp\n"                                                      \
+	"	mov $300000, %ecx\n"                                                               \
+	"1:	dec %ecx\n"                                                                        \
+	"	jnz 1b\n"                                                                          \
+	"	pop %rbp\n"                                                                        \
+	"	.cfi_def_cfa %rsp, 8\n"                                                            \
+	"	ret\n"
+#endif
 #define BURNER(name, section, type)                                                                \
 	__asm__("	.pushsection " section ", \"ax\"\n" type "	.p2align 4\n" #name ":\n"        \
-		"	.cfi_startproc\n"                                                          \
-		"	push %rbp\n"                                                               \
-		"	.cfi_adjust_cfa_offset 8\n"                                                \
-		"	.cfi_rel_offset %rbp, 0\n"                                                 \
-		"	mov %rsp, %rbp\n"                                                          \
-		"	.cfi_def_cfa_register %rbp\n"                                              \
-		"	mov $300000, %ecx\n"                                                       \
-		"1:	dec %ecx\n"                                                                \
-		"	jnz 1b\n"                                                                  \
-		"	pop %rbp\n"                                                                \
-		"	.cfi_def_cfa %rsp, 8\n"                                                    \
-		"	ret\n"                                                                     \
-		"	.cfi_endproc\n"                                                            \
+		"	.cfi_startproc\n" BURN "	.cfi_endproc\n"                            \
 		"	.popsection")
 
 BURNER(asm_unsized, ".text", ".type asm_unsized, @function\n");
