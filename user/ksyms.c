@@ -38,6 +38,7 @@ struct ksym {
 	__u8 rank;		/* 0 is best */
 	bool code;		/* a function, or the end of the last one */
 	bool alone;		/* each of its group is allocated for itself */
+	bool bpf;		/* how long it is the kernel says elsewhere */
 };
 
 #define NO_NAME (~0u)
@@ -192,7 +193,10 @@ static void keep_first_of_each_address(struct ksyms *k)
 	k->n = n;
 }
 
-/* Of every symbol, once they are sorted. */
+/*
+ * Of every symbol, once they are sorted. BPF code shares its pages from 5.18 on (bpf_prog_pack), also
+ * with code that is in no list, as filters of seccomp are.
+ */
 static void find_ends(struct ksyms *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -202,6 +206,8 @@ static void find_ends(struct ksyms *k)
 		s->end = (s->addr | (ARCH_PAGE_SIZE - 1)) + 1;
 		if (s->end < s->addr)
 			s->end = ~0ULL;
+		if (s->bpf)
+			s->end = s->addr + 1;
 		/* Within one piece of code functions follow one another. */
 		if (next &&
 		    ((next->group == s->group && !s->alone && next->code) || next->addr < s->end))
@@ -222,6 +228,7 @@ static int add(struct ksyms *k, const struct line *l, __u32 name)
 		.group = group_of(l),
 		.rank = rank_of(l->type),
 		.code = is_function(l->type),
+		.bpf = is_bpf(l),
 		.alone = is_bpf(l) || begins_with(l->module, l->module_len, "[__builtin__"),
 	};
 	return 0;
@@ -322,7 +329,10 @@ static void measure_bpf_program(struct ksyms *k, int fd)
 	}
 }
 
-/* Without CAP_SYS_ADMIN they are not ours to list; then they end with their first page. */
+/*
+ * Without CAP_SYS_ADMIN they are not ours to list, and one may be gone since its name was read: of
+ * these nothing but the first byte is known.
+ */
 static void measure_bpf_programs(struct ksyms *k)
 {
 	__u32 id = 0;
