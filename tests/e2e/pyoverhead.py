@@ -125,7 +125,7 @@ def judge(what, pairs, nulls):
     return True
 
 
-@pythons.each(timeout=60 + int(PAIRS * (4 * SPAN + 10)))
+@pythons.each(timeout=60 + int(PAIRS * (4 * SPAN + 20)))
 def profiling_costs_the_target_less_than_a_percent(interpreter):
     target = Target(interpreter)
     time.sleep(1)       # code is specialized, memory is there
