@@ -40,18 +40,28 @@ void cpu_clocks_fini(struct cpu_clocks *cs)
 	*cs = (struct cpu_clocks){};
 }
 
-/* Return: 0; -ESRCH: it is gone, and not even a zombie. */
-static int read_clock(const struct cpu_clock *c, __u64 *ns)
+int cpu_clock_of(__u32 pid, __u64 *ns)
 {
 	struct timespec ts;
 	clockid_t clock;
 
-	if (clock_getcpuclockid(c->pid, &clock) || clock_gettime(clock, &ts))
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return -ESRCH;
+	*ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	return 0;
+}
+
+/* Return: 0; -ESRCH: it is gone, and not even a zombie. */
+static int read_clock(const struct cpu_clock *c, __u64 *ns)
+{
+	__u64 now;
+
+	if (cpu_clock_of(c->pid, &now))
 		return -ESRCH;
 	/* Was that it, and not the next owner of its number? A zombie has all its files. */
 	if (faccessat(c->proc_dir, "stat", F_OK, 0))
 		return -ESRCH;
-	*ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	*ns = now;
 	return 0;
 }
 

@@ -26,6 +26,9 @@ struct cpu_clocks {
 	size_t n, cap;
 };
 
+/* CPU time that the process with this number has used, ended threads included, ns; -ESRCH. */
+int cpu_clock_of(__u32 pid, __u64 *ns);
+
 void cpu_clocks_fini(struct cpu_clocks *cs);
 
 /*

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "array.h"
@@ -342,25 +341,13 @@ static bool has_event(const struct cputime *c, __u32 pid)
 	return false;
 }
 
-/* CPU time of a process by its clock, ended threads included. */
-static int read_clock(__u32 pid, __u64 *ns)
-{
-	struct timespec ts;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
-		return -ESRCH;
-	*ns = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-	return 0;
-}
-
 void cputime_on_exec(struct cputime *c, __u32 pid)
 {
 	struct suspect *grown, s = { .pid = pid };
 
 	cpu_clocks_on_exec(&c->clocks, pid);
 	/* What an inherited event has counted is in the sum of the one that it comes from. */
-	if (c->all || !has_event(c, pid) || read_clock(pid, &s.clock_ns) ||
+	if (c->all || !has_event(c, pid) || cpu_clock_of(pid, &s.clock_ns) ||
 	    read_events(c, pid, &s.count_ns))
 		return;
 	for (size_t i = 0; i < c->n_suspects; i++)
@@ -381,7 +368,7 @@ static bool is_settled(struct cputime *c, const struct suspect *s)
 	__u64 clock, count;
 	size_t n = c->n_events;
 
-	if (read_clock(s->pid, &clock) || read_events(c, s->pid, &count))
+	if (cpu_clock_of(s->pid, &clock) || read_events(c, s->pid, &count))
 		return true;
 	if (count > s->count_ns)
 		return true;
